@@ -1,0 +1,63 @@
+import { FlashSaleError } from './errors.js'
+import type { Background } from './ports.js'
+
+/** Resolves after `ms`, at once when the signal aborts; never keeps the process alive by itself. */
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve()
+  return new Promise((resolve) => {
+    const done = () => {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', done)
+      resolve()
+    }
+    const timer = setTimeout(done, ms)
+    timer.unref?.()
+    signal.addEventListener('abort', done, { once: true })
+  })
+}
+
+/** Settles like `work`, or as `late()` says once `ms` have passed; the work itself goes on. */
+export function within<T, L>(work: Promise<T>, ms: number, late: () => L): Promise<T | L> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      try {
+        resolve(late())
+      } catch (error) {
+        reject(error)
+      }
+    }, ms)
+    work.then(resolve, reject).finally(() => clearTimeout(timer))
+  })
+}
+
+/** Calls `work` again and again, `everyMs` apart, until stopped; a throw goes to `onError` and does not end it. */
+export function every(o: {
+  readonly everyMs: number
+  readonly work: (signal: AbortSignal) => Promise<void>
+  readonly onError: (error: unknown) => void
+}): Background {
+  const abort = new AbortController()
+  let running: Promise<void> | null = null
+  const loop = async () => {
+    while (!abort.signal.aborted) {
+      try {
+        await o.work(abort.signal)
+      } catch (error) {
+        o.onError(error)
+      }
+      await pause(o.everyMs, abort.signal)
+    }
+  }
+  const stop = async (s?: { readonly drainMs?: number }) => {
+    abort.abort()
+    if (running) await within(running, s?.drainMs ?? 5_000, () => undefined)
+  }
+  return {
+    async start() {
+      if (abort.signal.aborted) throw new FlashSaleError('STOPPED', 'cannot start again once stopped')
+      running ??= loop()
+    },
+    stop,
+    [Symbol.asyncDispose]: () => stop(),
+  }
+}

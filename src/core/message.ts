@@ -1,0 +1,30 @@
+import * as check from './check.js'
+import { FlashSaleError } from './errors.js'
+import type { Batch } from './types.js'
+
+/**
+ * Reads a batch message. Anything but a whole, well-typed batch of schema 1 throws `BAD_MESSAGE`: a bare 19-digit number
+ * where an id belongs is refused, never rounded.
+ */
+export function parseBatch(text: string): Batch {
+  try {
+    const raw = JSON.parse(text) as Batch
+    check.object(raw, 'batch')
+    if (raw.schema !== 1) check.fail('BAD_INPUT', 'schema', '1', raw.schema)
+    const { activityId, skuId } = check.skuRef(raw)
+    const batchId = check.id(raw.batchId, 'batchId')
+    if (!Array.isArray(raw.reservations) || raw.reservations.length > 1000)
+      check.fail('BAD_INPUT', 'reservations', 'an array of at most 1000', raw.reservations)
+    const reservations = raw.reservations.map((r) => {
+      const reservation = check.reservation(r)
+      if (reservation.activityId !== activityId || reservation.skuId !== skuId)
+        check.fail('BAD_INPUT', 'reservation', `of ${activityId} ${skuId} like its batch`, r.orderNo)
+      return reservation
+    })
+    const mac = raw.mac === undefined ? {} : { mac: check.text(raw.mac, 'mac', 200) }
+    return { schema: 1, batchId, activityId, skuId, reservations, ...mac }
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause)
+    throw new FlashSaleError('BAD_MESSAGE', `not a batch of schema 1: ${why}`, { cause })
+  }
+}

@@ -1,0 +1,140 @@
+import type {
+  Activity,
+  Audit,
+  Batch,
+  DbNumbers,
+  Refusal,
+  Reservation,
+  SaleState,
+  Sent,
+  SkuRef,
+} from './types.js'
+
+/** The two methods used of a Redis client; ioredis 5 and 6 (also Cluster) have them. The host opens and closes it. */
+export interface RedisLike {
+  evalsha(sha: string, keys: number, ...args: string[]): Promise<unknown>
+  eval(lua: string, keys: number, ...args: string[]): Promise<unknown>
+}
+
+/** Something that runs in the background. `stop` is idempotent and drains what was begun; all callers share one promise. */
+export interface Background extends AsyncDisposable {
+  start(): Promise<void>
+  stop(o?: { readonly drainMs?: number }): Promise<void>
+}
+
+/** Where activities come from. Results are cached in the process; `load` is called again about once a second. */
+export interface ActivityStore {
+  load(activityId: string): Promise<Activity | null>
+  /** Ids of the activities whose reservations are not all settled: those the relay looks after. */
+  live(): Promise<readonly string[]>
+}
+
+/** The durable switch of a sale. */
+export interface SaleControl {
+  readonly state: SaleState
+  /** Tokens issued under a smaller epoch are revoked. */
+  readonly tokenEpoch: number
+}
+
+/** The durable row behind stop, open and token revocation; every process reads it each second. */
+export interface ActivityControl {
+  /** An activity nobody has touched is `{ state: 'stopped', tokenEpoch: 1 }`. */
+  read(activityId: string): Promise<SaleControl>
+  /** Writes the row and its audit row in one transaction. */
+  set(activityId: string, to: SaleState, audit: Audit): Promise<void>
+  /** Raises the token epoch by one and returns it, with an audit row in the same transaction. */
+  revokeTokens(activityId: string, audit: Audit): Promise<number>
+}
+
+/** What a consumer is handed: several batches, delivered for the `attempt`-th time (1 is the first). */
+export interface Delivery {
+  readonly batches: readonly Batch[]
+  readonly attempt: number
+  readonly signal: AbortSignal
+}
+
+export interface Consumer {
+  pause(): Promise<void>
+  resume(): void
+  /** Lets the handler that runs end, then resolves. */
+  stop(): Promise<void>
+}
+
+/** Carries batches from the deduction to the database. Duplicates and any order are allowed; silent loss is repaired. */
+export interface Queue extends Background {
+  /** Never rejects for a refused or lost message: that is `rejected` or `unknown`. */
+  send(batch: Batch, o: { readonly signal: AbortSignal }): Promise<Sent>
+  /** `ack`: done. `retry`: deliver again, after a pause. `dead`: set aside for a person. A throw counts as `retry`. */
+  consume(
+    handler: (delivery: Delivery) => Promise<'ack' | 'retry' | 'dead'>,
+    o: { readonly maxBatches: number },
+  ): Consumer
+  /** Messages (not orders) not yet acknowledged, and the age of the oldest. */
+  lag(): Promise<{ readonly messages: number; readonly oldestAgeMs: number | null } | 'unknown'>
+}
+
+/** What the database decided for one order number. `fresh`: decided by this very call. */
+export type Verdict =
+  | { readonly orderNo: string; readonly status: 'confirmed' | 'paid'; readonly fresh: boolean }
+  | { readonly orderNo: string; readonly status: 'closed'; readonly reason: string; readonly fresh: boolean }
+
+/** An order row. */
+export interface OrderRow extends Reservation {
+  readonly status: 'confirmed' | 'paid' | 'closed'
+  /** Why it was closed; null otherwise. */
+  readonly reason: string | null
+  readonly amountMinor: number
+  readonly currency: string
+  /** Deadline of payment, epoch ms by the database's clock. */
+  readonly payBy: number
+}
+
+/** Units to give back to Redis for an order that the database closed, until Redis has been told. */
+export interface OwedRelease {
+  readonly id: string
+  readonly reservation: Reservation
+  readonly reason: string
+}
+
+/** The database's side: whoever first inserts an order number's row decides that reservation's fate for ever. */
+export interface OrderBook {
+  /**
+   * Makes sure that each SKU has its stock row (units, version, price, payment window) and returns the database's
+   * numbers. Idempotent: rows that exist are left alone, except that the terms of a version that never sold are replaced.
+   */
+  prepare(activity: Activity): Promise<readonly DbNumbers[]>
+  /** One transaction for all; safe to repeat. Every number gets a row: confirmed, or closed with its reason. */
+  confirm(reservations: readonly Reservation[], signal?: AbortSignal): Promise<readonly Verdict[]>
+  /** Closes those numbers that have no row yet; returns the verdict of every number. */
+  closeUnbooked(reservations: readonly Reservation[], reason: string): Promise<readonly Verdict[]>
+  /** CONFIRMED to CLOSED, with the units back in the database's stock row; others are left as they are. Unknown numbers are left out. */
+  closeUnpaid(orderNos: readonly string[], reason: string): Promise<readonly Verdict[]>
+  /** Strong mode: confirmed, or refused without a row. Calls are group-committed. A buyer's live order is answered `already-bought`. */
+  buy(
+    reservation: Reservation,
+  ): Promise<
+    | { readonly status: 'confirmed'; readonly orderNo: string; readonly fresh: boolean }
+    | { readonly status: 'closed'; readonly orderNo: string; readonly reason: string }
+    | { readonly status: 'already-bought'; readonly orderNo: string }
+    | { readonly status: 'sold-out' | 'stopped' | 'version-mismatch' }
+    | { readonly status: 'not-enough'; readonly available: number }
+  >
+  find(orderNos: readonly string[]): Promise<readonly OrderRow[]>
+  /** The buyer's live order, else his latest closed one, else null. */
+  findByBuyer(ref: SkuRef, userId: string): Promise<OrderRow | null>
+  numbers(ref: SkuRef): Promise<DbNumbers | null>
+  /** All rows of an SKU in order of number, from one consistent view of the primary. */
+  snapshot(ref: SkuRef): AsyncIterable<OrderRow>
+  /** Adds (or, negative, withdraws) units once per operation id. Refuses to withdraw more than is available. */
+  topUp(ref: SkuRef, units: number, operationId: string, audit: Audit): Promise<DbNumbers>
+  /** Closed orders whose units Redis may not have got back yet; each is leased to the caller for `leaseMs`. */
+  takeReleases(o: { readonly limit: number; readonly leaseMs: number }): Promise<readonly OwedRelease[]>
+  /** Redis has been told. */
+  released(orderNos: readonly string[]): Promise<void>
+}
+
+/** Notices for the host's logs, metrics and pager. Must not throw; what it throws is swallowed. */
+export interface FlashSaleEvents {
+  onRefused?(layer: string, refusal: Refusal, who: SkuRef & { readonly userId: string }): void
+  onAlert?(code: string, detail: { readonly [key: string]: unknown }): void
+}
