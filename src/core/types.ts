@@ -85,8 +85,17 @@ export interface Batch extends SkuRef {
 /** What a {@link Queue} knows after a send. `unknown` is everything that is not a definite yes or no. */
 export type Sent = 'accepted' | 'rejected' | 'unknown'
 
-/** What became of a batch. `closed` lists order numbers the database now holds as CLOSED: only those may go back. */
-export type Delivered = 'accepted' | 'unknown' | { readonly closed: readonly string[] }
+/**
+ * What became of a batch.
+ * - `accepted`: the queue has it. `unknown`: it may have it; the batch stays owed and the relay sends it again.
+ * - `closed`: the send was refused, and every number of the batch now has a row; those listed are CLOSED and go back.
+ * - `settled`: every number is decided and Redis has been told.
+ */
+export type Delivered =
+  | 'accepted'
+  | 'unknown'
+  | 'settled'
+  | { readonly closed: readonly string[] }
 
 /** `total = available + frozen + sold`, `total - over` = S, `pending` of `frozen` wait for the database. Units. */
 export interface Numbers {
@@ -104,6 +113,21 @@ export interface DbNumbers extends SkuRef {
   readonly total: number
   readonly available: number
   readonly live: number
+}
+
+/** {@link Numbers} with what the sale key says at the same moment. */
+export interface SaleNumbers extends Numbers {
+  readonly state: SaleState
+  readonly version: string
+  /** Orders of the whole activity not yet decided by the database. */
+  readonly waiting: number
+  /** Batches of the whole activity that are owed to the queue, or watched until somebody settles them. */
+  readonly owed: number
+}
+
+/** A reservation as Redis remembers it; `version` is the sale's, and the payload is not kept. */
+export interface ReservationRecord extends Reservation {
+  readonly state: ReservationState
 }
 
 /** One transition of a reservation; each takes effect once per order number. */

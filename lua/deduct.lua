@@ -1,0 +1,108 @@
+-- Takes units for a batch of buyers of one SKU: checks, marks, counts and records the message that is now owed.
+-- Why atomic: between any two of these steps another buyer could take the same unit, or a crash could leave a unit
+-- taken that nobody knows of.
+-- A replay (same order number, or same token) is answered from the record before state, window and stock are looked at.
+-- Everything is decided before the first write; a batch that takes nothing writes nothing.
+-- KEYS[1] sale
+-- KEYS[2] released
+-- KEYS[3] owed
+-- KEYS[4] batch
+-- KEYS[5] stock
+-- KEYS[6] done
+-- KEYS[7...] token, one for each candidate whose token is a stored one
+-- ARGV[1] version string
+-- ARGV[2] scripts string, the caller's script set
+-- ARGV[3] seenEpoch number, the highest the caller has seen
+-- ARGV[4] seenSeq number, the highest the caller has seen under seenEpoch
+-- ARGV[5] batchId string, '' when nothing is owed
+-- ARGV[6] message string, all candidates as JSON
+-- ARGV[7] owedAfterMs number, from when the relay may send the batch
+-- ARGV[8] count number
+-- ARGV[9...] userId, orderNo, quantity, issue ('' without a token), tokenId ('' without), tokenKey (index in KEYS, '' if not stored), record; for each candidate
+-- Returns {1, epoch, seq, codes, details}; codes and details joined by blanks, one code for each candidate:
+--   1 reserved, 0 sold out, 2 replayed (detail: record), -2 version mismatch, -3 script mismatch, -5 not open (opensAt),
+--   -6 ended, -7 stopped, -8 corrupt record, -10 already bought (orderNo), -11 not enough (available), -12 busy,
+--   -13 token missing, -14 token revoked, -15 over the limit (maxPerOrder), -16 this number was released.
+-- Returns {-1} not warmed, {-4} rewound, {-8} corrupt: for the whole batch.
+-- @include tag numbers record
+
+local epoch = epoch_of(KEYS)
+if not epoch then return {-1} end
+
+local sale = redis.call('HMGET', KEYS[1], 'state', 'opensAt', 'endsAt', 'version', 'tokens', 'tokenEpoch', 'maxPerOrder',
+  'high', 'waiting', 'busy', 'seq', 'scripts')
+local n = read_numbers(KEYS[5])
+local opens_at, ends_at, token_epoch = tonumber(sale[2]), tonumber(sale[3]), tonumber(sale[6])
+local max_per_order, high, waiting, seq = tonumber(sale[7]), tonumber(sale[8]), tonumber(sale[9]), tonumber(sale[11])
+if not (n and opens_at and ends_at and token_epoch and max_per_order and high and waiting and seq) then return {-8} end
+if tonumber(epoch) < tonumber(ARGV[3]) or (tonumber(epoch) == tonumber(ARGV[3]) and seq < tonumber(ARGV[4])) then
+  return {-4}
+end
+
+local now = now_ms()
+local shut -- why a candidate that is no replay is refused, whoever it is
+local shut_detail
+if sale[4] ~= ARGV[1] then shut = -2
+elseif sale[12] ~= ARGV[2] then shut = -3
+elseif sale[1] ~= 'open' then shut = -7
+elseif now < opens_at then shut, shut_detail = -5, whole(opens_at)
+elseif now >= ends_at then shut = -6 end
+local busy = sale[10] == '1'
+
+local count = tonumber(ARGV[8])
+local users = {}
+for i = 1, count do users[i] = ARGV[7 * i + 2] end
+local records = redis.call('HMGET', KEYS[6], unpack(users))
+
+local codes, details, writes, seen = {}, {}, {}, {}
+local units, orders = 0, 0
+for i = 1, count do
+  local at = 7 * i + 2
+  local user, order_no, quantity = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
+  local issue, token_id, token_key = ARGV[at + 3], ARGV[at + 4], ARGV[at + 5]
+  local found = seen[user] or records[i]
+  local state, found_no, found_token, _
+  local code, detail = 1, nil
+  if type(found) == 'string' then
+    state, found_no, _, _, found_token = parse_record(found)
+    if not state then code = -8
+    elseif state ~= 'r' and (found_no == order_no or (token_id ~= '' and found_token == token_id)) then code, detail = 2, found
+    elseif found_no == order_no then code = -16 end
+  end
+  if code == 1 then
+    if shut then code, detail = shut, shut_detail
+    elseif quantity > max_per_order then code, detail = -15, whole(max_per_order)
+    elseif sale[5] == 'required' and issue == '' then code = -13
+    elseif issue ~= '' and tonumber(issue) ~= token_epoch then code = -14
+    elseif token_key ~= '' and redis.call('EXISTS', KEYS[tonumber(token_key)]) ~= 1 then code = -14
+    elseif state and state ~= 'r' then code, detail = -10, found_no
+    -- A buyer with a released record may be re-sending the number before it: only then is the tombstone asked.
+    elseif state and redis.call('HEXISTS', KEYS[2], order_no) == 1 then code = -16
+    elseif busy then code = -12
+    elseif n.available - units < quantity then
+      local left = n.available - units
+      if left == 0 then code = 0 else code, detail = -11, whole(left) end
+    else
+      units, orders = units + quantity, orders + 1
+      seen[user] = ARGV[at + 6]
+      writes[2 * orders - 1], writes[2 * orders] = user, ARGV[at + 6]
+      if waiting + orders >= high then busy = true end
+    end
+  end
+  codes[i] = code
+  if detail then details[#details + 1] = detail end
+end
+
+if orders > 0 then
+  seq = seq + 1
+  local batch_id = ARGV[5]
+  if batch_id ~= '' then
+    redis.call('HSET', KEYS[4], batch_id, ARGV[6], ' ' .. batch_id, whole(now))
+  end
+  redis.call('HSET', KEYS[6], unpack(writes))
+  redis.call('HSET', KEYS[5], 'available', whole(n.available - units), 'frozen', whole(n.frozen + units),
+    'pending', whole(n.pending + units))
+  redis.call('HSET', KEYS[1], 'seq', whole(seq), 'waiting', whole(waiting + orders), 'busy', busy and '1' or '0')
+  if batch_id ~= '' then redis.call('ZADD', KEYS[3], whole(now + tonumber(ARGV[7])), batch_id) end
+end
+return {1, epoch, whole(seq), table.concat(codes, ' '), table.concat(details, ' ')}

@@ -1,0 +1,6 @@
+-- A record is <state>|<orderNo>|<quantity>|<reservedAt>|<tokenId>, state h held, c confirmed, p paid, r released.
+-- Returns state, orderNo, quantity, reservedAt, tokenId; nothing when it is not a record.
+local function parse_record(record)
+  if type(record) ~= 'string' then return nil end
+  return string.match(record, '^([hcpr])|([^|]+)|(%d+)|(%d+)|([^|]*)$')
+end

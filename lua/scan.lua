@@ -1,0 +1,20 @@
+-- Walks the records of one SKU, some at a time (a record may come twice, none that stays is left out).
+-- Why atomic: a walk over keys that changed under it must end, not report an empty sale.
+-- KEYS[1] sale
+-- KEYS[2] released
+-- KEYS[3] owed
+-- KEYS[4] batch
+-- KEYS[5] stock
+-- KEYS[6] done
+-- ARGV[1] cursor string
+-- ARGV[2] limit number
+-- Returns {1, next, version, rows}: rows is field, record, … joined by line feeds; next '0' at the end. {-1} not warmed.
+-- @include tag
+
+if not epoch_of(KEYS) then return {-1} end
+local page = redis.call('HSCAN', KEYS[6], ARGV[1], 'COUNT', ARGV[2])
+local rows = {}
+for i = 1, #page[2] do
+  if type(page[2][i]) == 'string' then rows[#rows + 1] = page[2][i] end -- ioredis-mock counts one too many
+end
+return {1, page[1], redis.call('HGET', KEYS[1], 'version'), table.concat(rows, '\n')}

@@ -1,0 +1,41 @@
+/** The one place that spells keys. Everything between `{` and `}` picks the Cluster slot, so all keys of a tag share one. */
+export interface TagKeys {
+  readonly sale: string
+  readonly released: string
+  readonly owed: string
+  readonly batch: string
+}
+
+export interface SkuKeys extends TagKeys {
+  readonly stock: string
+  readonly done: string
+}
+
+/** `activityId` and `skuId` must have passed `check.keyId`: no braces, no colons, so no two tuples share a key. */
+export function tagKeys(activityId: string): TagKeys {
+  const tag = `{${activityId}}`
+  return {
+    sale: `seckill:sale:${tag}`,
+    released: `seckill:released:${tag}`,
+    owed: `seckill:owed:${tag}`,
+    batch: `seckill:batch:${tag}`,
+  }
+}
+
+export function skuKeys(activityId: string, skuId: string): SkuKeys {
+  const tag = `{${activityId}}`
+  return {
+    ...tagKeys(activityId),
+    stock: `seckill:stock:${tag}:${skuId}`,
+    done: `seckill:done:${tag}:${skuId}`,
+  }
+}
+
+export function tokenKey(activityId: string, tokenId: string): string {
+  return `seckill:token:{${activityId}}:${tokenId}`
+}
+
+/** Which stored token a buyer holds. `*` is outside the alphabet of token ids. */
+export function tokenOwnerKey(activityId: string, userId: string): string {
+  return `seckill:token:{${activityId}}:*${userId}`
+}

@@ -1,0 +1,29 @@
+import type { ReservationState } from '../core/types.js'
+
+/** `state|orderNo|quantity|reservedAt|tokenId`, the value of a buyer's field in the `done` hash (see lua/lib/record.lua). */
+export interface StoredRecord {
+  readonly state: ReservationState
+  readonly orderNo: string
+  readonly quantity: number
+  readonly reservedAt: number
+  readonly tokenId: string
+}
+
+const STATES: Readonly<Record<string, ReservationState>> = {
+  h: 'held',
+  c: 'confirmed',
+  p: 'paid',
+  r: 'released',
+}
+
+export function heldRecord(r: Omit<StoredRecord, 'state'>): string {
+  return `h|${r.orderNo}|${r.quantity}|${r.reservedAt}|${r.tokenId}`
+}
+
+/** Null for anything that is not a record; the caller reports it. */
+export function parseRecord(text: string): StoredRecord | null {
+  const [letter = '', orderNo = '', quantity = '', reservedAt = '', tokenId, ...strangers] = text.split('|')
+  const state = STATES[letter]
+  if (!state || !orderNo || tokenId === undefined || strangers.length > 0) return null
+  return { state, orderNo, quantity: Number(quantity), reservedAt: Number(reservedAt), tokenId }
+}

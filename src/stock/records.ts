@@ -1,0 +1,76 @@
+import { FlashSaleError } from '../core/errors.js'
+import type { ReservationRecord, SkuRef } from '../core/types.js'
+import { skuKeys } from '../redis/keys.js'
+import type { ScriptRunner } from '../redis/run-script.js'
+import { records, scan } from '../redis/scripts.generated.js'
+import { parseRecord } from './record.js'
+
+export type FoundRecord = ReservationRecord & { readonly reason: string | null }
+
+export interface ScanPage {
+  readonly rows: readonly ReservationRecord[]
+  /** Order or user ids whose record cannot be read. */
+  readonly strange: readonly string[]
+  readonly next: string | null
+}
+
+/** The record of each buyer, or of each buyer's number; null where there is none. */
+export async function lookUp(
+  runner: ScriptRunner,
+  ref: SkuRef,
+  asked: readonly { readonly userId: string; readonly orderNo: string }[],
+): Promise<readonly (FoundRecord | null)[] | 'not-warmed'> {
+  if (asked.length === 0) return []
+  const args = asked.flatMap((a) => [a.userId, a.orderNo])
+  const reply = await runner.run(records, skuKeys(ref.activityId, ref.skuId), { count: asked.length }, { args })
+  if (reply[0] === -1) return 'not-warmed'
+  const version = String(reply[1])
+  const texts = String(reply[2]).split(' ')
+  const reasons = String(reply[3]).split('|')
+  let used = 0
+  return asked.map(({ userId, orderNo }, i) => {
+    const text = texts[i] ?? '-'
+    if (text === '-') return null
+    const record = parseRecord(text)
+    if (!record) throw new FlashSaleError('CORRUPT', `the record of buyer ${userId} cannot be read`)
+    const reason = record.state === 'released' ? reasons[used++] || null : null
+    if (orderNo !== '' && record.orderNo !== orderNo) return null
+    const { state, quantity, reservedAt } = record
+    return {
+      activityId: ref.activityId,
+      skuId: ref.skuId,
+      orderNo: record.orderNo,
+      userId,
+      quantity,
+      bucket: 0,
+      version,
+      reservedAt,
+      state,
+      reason,
+    }
+  })
+}
+
+/** A page of about a thousand records. The fields are buyers, or `' buyer number'` where a buyer has two live orders. */
+export async function scanRecords(runner: ScriptRunner, ref: SkuRef, cursor: string): Promise<ScanPage> {
+  const { activityId, skuId } = ref
+  const reply = await runner.run(scan, skuKeys(activityId, skuId), { cursor, limit: 1000 })
+  if (reply[0] === -1)
+    throw new FlashSaleError('NOT_WARMED', `the keys of ${activityId} are missing or not of one piece`)
+  const cells = String(reply[3]).split('\n')
+  const rows: ReservationRecord[] = []
+  const strange: string[] = []
+  for (let i = 0; i + 1 < cells.length; i += 2) {
+    const field = cells[i] as string
+    if (field === ' ') continue
+    const userId = field.startsWith(' ') ? (field.split(' ')[1] ?? '') : field
+    const record = parseRecord(cells[i + 1] as string)
+    if (!record) {
+      strange.push(userId)
+      continue
+    }
+    const { state, orderNo, quantity, reservedAt } = record
+    rows.push({ activityId, skuId, orderNo, userId, quantity, bucket: 0, version: String(reply[2]), reservedAt, state })
+  }
+  return { rows, strange, next: reply[1] === '0' ? null : String(reply[1]) }
+}

@@ -1,0 +1,280 @@
+import * as check from '../core/check.js'
+import { FlashSaleError } from '../core/errors.js'
+import { newOrderNo } from '../core/order-no.js'
+import type { RedisLike } from '../core/ports.js'
+import type {
+  Activity,
+  Batch,
+  DbNumbers,
+  Delivered,
+  Json,
+  Move,
+  Moved,
+  ReservationRecord,
+  SaleNumbers,
+  SaleState,
+  SkuRef,
+  TokenProof,
+} from '../core/types.js'
+import { skuKeys, tagKeys } from '../redis/keys.js'
+import { ScriptRunner, type ScriptReply } from '../redis/run-script.js'
+import { control, numbers, topUp } from '../redis/scripts.generated.js'
+import type { Candidate } from './deduct-batch.js'
+import { Deductions, type DeductOutcome } from './deductions.js'
+import { moveAll } from './moves.js'
+import { type OwedBatch, OwedBatches } from './owed.js'
+import { lookUp, type ScanPage, scanRecords } from './records.js'
+import { SeenSeq } from './seen-seq.js'
+import { type WarmUpResult, warmUp } from './warm-up.js'
+
+export interface StockBucketOptions {
+  /** An ioredis client (5 or 6, also Cluster). The host opens and closes it. */
+  readonly redis: RedisLike
+  /**
+   * Sends a batch to the queue; called once for each batch that took units, several at a time.
+   *
+   * `'nothing-owed'` records no message: then a crash between the deduction and the host's own next step leaves units
+   * held by reservations that nobody carries on, until a reconciler finds them in the ledger.
+   */
+  readonly deliver: 'nothing-owed' | ((batch: Batch, signal: AbortSignal) => Promise<Delivered>)
+  /** Calls in one script. @defaultValue 256, which stays under 1 ms of Lua */
+  readonly maxBatch?: number
+  /** Bytes of one message. @defaultValue 262,144 */
+  readonly maxBatchBytes?: number
+  /** Calls of one SKU that may wait for the batch before them; beyond it `busy` without I/O. @defaultValue 2,000 */
+  readonly maxWaiting?: number
+  /** How long they may wait, in ms. @defaultValue 200 */
+  readonly maxWaitMs?: number
+  /** Deadline of one script, in ms; past it the outcome is `unknown`. @defaultValue 1,000 */
+  readonly timeoutMs?: number
+  /** Batches on their way to the queue at once. @defaultValue 16 */
+  readonly maxDeliveries?: number
+  /** Deadline of one delivery, in ms; past it the outcome is `unknown`. @defaultValue 500 (the source's send timeout) */
+  readonly deliverTimeoutMs?: number
+  /** How long a batch may be unconfirmed before its held numbers are to be closed, in ms. @defaultValue 600,000 */
+  readonly closeAfterMs?: number
+}
+
+export interface DeductRequest extends SkuRef {
+  /** From the host's session. A 64-bit id may be a BigInt. */
+  readonly userId: string | bigint
+  /** @defaultValue 1 */
+  readonly quantity?: number
+  readonly version: string
+  /** An order number of the host's own; without it the library makes one. */
+  readonly orderNo?: string
+  readonly token?: TokenProof
+  /** At most 1,024 bytes of JSON; travels to the host's `onConfirm`. */
+  readonly payload?: Json
+  /** Aborts the wait, never a call already sent. */
+  readonly signal?: AbortSignal
+}
+
+/**
+ * Stock of flash sales in Redis: every unit that leaves, leaves through one script.
+ *
+ * What a buyer can be told is a `status`; a broken Redis is a {@link FlashSaleError}. All methods check their input first
+ * and then throw `BAD_INPUT` with nothing written. Methods other than `deduct` throw `OUTCOME_UNKNOWN` when no answer
+ * came: all of them may be called again with the same arguments.
+ */
+export class StockBucket {
+  private readonly runner: ScriptRunner
+  private readonly seen = new SeenSeq()
+  private readonly deductions: Deductions
+  private readonly owed: OwedBatches
+  private stopping: Promise<void> | null = null
+
+  constructor(o: StockBucketOptions) {
+    check.object(o, 'options')
+    if (typeof o.redis?.evalsha !== 'function' || typeof o.redis.eval !== 'function')
+      check.fail('BAD_OPTION', 'option redis', 'a client with evalsha and eval', o.redis)
+    if (o.deliver !== 'nothing-owed' && typeof o.deliver !== 'function')
+      check.fail('BAD_OPTION', 'option deliver', "a function or 'nothing-owed'", o.deliver)
+    const deliverTimeoutMs = check.option(o.deliverTimeoutMs, 'deliverTimeoutMs', 500, 1, 60_000)
+    const closeAfterMs = check.option(o.closeAfterMs, 'closeAfterMs', 600_000, 1_000, 86_400_000)
+    this.runner = new ScriptRunner(o.redis, check.option(o.timeoutMs, 'timeoutMs', 1_000, 1, 60_000))
+    this.owed = new OwedBatches(this.runner, closeAfterMs)
+    this.deductions = new Deductions({
+      runner: this.runner,
+      seen: this.seen,
+      deliver: o.deliver,
+      delivered: (batch, outcome) => this.settle(batch, outcome),
+      maxBatch: check.option(o.maxBatch, 'maxBatch', 256, 1, 1_000),
+      maxBatchBytes: check.option(o.maxBatchBytes, 'maxBatchBytes', 262_144, 2_048, 4_000_000),
+      maxWaiting: check.option(o.maxWaiting, 'maxWaiting', 2_000, 1, 1_000_000),
+      maxWaitMs: check.option(o.maxWaitMs, 'maxWaitMs', 200, 1, 60_000),
+      maxDeliveries: check.option(o.maxDeliveries, 'maxDeliveries', 16, 1, 1_000),
+      deliverTimeoutMs,
+      // The sender's own attempt comes first; the relay takes over well after its deadline.
+      owedAfterMs: deliverTimeoutMs + 1_500,
+    })
+  }
+
+  /**
+   * Creates the activity's keys, stopped, or compares those that exist with the activity and with `expected`, the
+   * database's numbers. Never resets a stock that was touched: to change S, use {@link topUp}.
+   */
+  async warmUp(activity: Activity, expected: readonly DbNumbers[], tokenEpoch = 1): Promise<WarmUpResult> {
+    const checked = check.activity(activity)
+    return warmUp(this.runner, checked, expected, check.int(tokenEpoch, 'tokenEpoch', 0, 1e12))
+  }
+
+  /**
+   * Takes units for a buyer and settles once the batch was delivered to the queue.
+   *
+   * @throws FlashSaleError `BAD_INPUT`; `REDIS_REFUSED` (nothing was taken); `CORRUPT` (nothing was taken); `STOPPED`
+   */
+  async deduct(request: DeductRequest): Promise<DeductOutcome> {
+    check.object(request, 'request')
+    if (request.signal !== undefined && !(request.signal instanceof AbortSignal))
+      check.fail('BAD_INPUT', 'signal', 'an AbortSignal', request.signal)
+    return this.deductions.submit(candidate(request), request.signal)
+  }
+
+  /** Moves reservations along, each once per order number, and says what happened to each, in order. */
+  async move(moves: readonly Move[]): Promise<readonly Moved[]> {
+    return moveAll(this.runner, moves)
+  }
+
+  /** Adds units (or, negative, withdraws them) once per operation id. Change the database first. */
+  async topUp(ref: SkuRef, units: number, operationId: string): Promise<SaleNumbers> {
+    const { activityId, skuId } = check.skuRef(ref)
+    const args = {
+      units: check.int(units, 'units', -check.MAX_UNITS, check.MAX_UNITS),
+      operationId: check.id(operationId, 'operationId'),
+    }
+    if (units === 0) check.fail('BAD_INPUT', 'units', 'other than 0', units)
+    warmed(await this.runner.run(topUp, skuKeys(activityId, skuId), args), activityId)
+    return this.numbers(ref)
+  }
+
+  /** Opens or stops admission in Redis. The durable row comes first: see `FlashSale.control`. */
+  async control(
+    activityId: string,
+    to: SaleState,
+  ): Promise<{ readonly acknowledged: number; readonly of: number }> {
+    const keys = tagKeys(check.keyId(activityId, 'activityId'))
+    const state = check.oneOf(to, 'to', ['open', 'stopped'])
+    const [code] = await this.runner.run(control, keys, { state, tokenEpoch: 0 })
+    return { acknowledged: code === 1 ? 1 : 0, of: 1 }
+  }
+
+  /** Revokes the tokens issued under a smaller epoch. A smaller epoch than the stored one changes nothing. */
+  async revokeTokens(activityId: string, tokenEpoch: number): Promise<void> {
+    const keys = tagKeys(check.keyId(activityId, 'activityId'))
+    const args = { state: '', tokenEpoch: check.int(tokenEpoch, 'tokenEpoch', 1, 1e12) }
+    warmed(await this.runner.run(control, keys, args), activityId)
+  }
+
+  /** Batches due to be sent again or closed, each leased to the caller for `leaseMs`. For a relay. */
+  async takeOwed(
+    activityId: string,
+    o: { readonly leaseMs: number; readonly limit: number },
+  ): Promise<readonly OwedBatch[]> {
+    check.object(o, 'options')
+    return this.owed.take(check.keyId(activityId, 'activityId'), {
+      leaseMs: check.int(o.leaseMs, 'leaseMs', 1, 3_600_000),
+      limit: check.int(o.limit, 'limit', 1, 1_000),
+    })
+  }
+
+  /** Reports what became of a batch; may be repeated. */
+  async delivered(batch: Batch, outcome: Delivered): Promise<void> {
+    check.object(batch, 'batch')
+    if (typeof outcome === 'object') check.object(outcome, 'outcome')
+    else check.oneOf(outcome, 'outcome', ['accepted', 'unknown', 'settled'])
+    await this.settle(batch, outcome)
+  }
+
+  /** What Redis remembers of a buyer, `none` if nothing. */
+  async reservation(
+    ref: SkuRef,
+    userId: string | bigint,
+  ): Promise<(ReservationRecord & { readonly reason: string | null }) | 'none' | 'not-warmed'> {
+    const found = await lookUp(this.runner, check.skuRef(ref), [
+      { userId: check.userIdOf(userId), orderNo: '' },
+    ])
+    return found === 'not-warmed' ? found : (found[0] ?? 'none')
+  }
+
+  /** Reservations as Redis remembers them, in the order asked; null for a number that it does not know of that buyer. */
+  async reservations(
+    ref: SkuRef,
+    numbers: readonly { readonly userId: string; readonly orderNo: string }[],
+  ): Promise<readonly (ReservationRecord | null)[] | 'not-warmed'> {
+    const asked = numbers.map((n) => ({
+      userId: check.userIdOf(n.userId),
+      orderNo: check.id(n.orderNo, 'orderNo'),
+    }))
+    return lookUp(this.runner, check.skuRef(ref), asked)
+  }
+
+  /** A page of all reservations of an SKU; begin with cursor `'0'`, end when `next` is null. A row may come twice. */
+  async scan(ref: SkuRef, cursor: string): Promise<ScanPage> {
+    if (typeof cursor !== 'string' || !/^\d{1,20}$/.test(cursor))
+      check.fail('BAD_INPUT', 'cursor', "'0' or the next of the page before", cursor)
+    return scanRecords(this.runner, check.skuRef(ref), cursor)
+  }
+
+  /** @throws FlashSaleError `NOT_WARMED` when keys are missing or not of one piece, `CORRUPT` when they do not add up */
+  async numbers(ref: SkuRef): Promise<SaleNumbers> {
+    const { activityId, skuId } = check.skuRef(ref)
+    const reply = warmed(await this.runner.run(numbers, skuKeys(activityId, skuId), {}), activityId)
+    const [total, available, frozen, sold, pending, over, waiting, owed] = reply.slice(1, 9).map(Number)
+    const state = reply[9] === 'open' ? 'open' : 'stopped'
+    return { total, available, frozen, sold, pending, over, waiting, owed, state, version: String(reply[10]) } as SaleNumbers
+  }
+
+  /** Takes no more deductions and waits for those begun, at most `drainMs` (default 5,000). Idempotent. */
+  stop(o: { readonly drainMs?: number } = {}): Promise<void> {
+    const drainMs = check.option(o.drainMs, 'drainMs', 5_000, 0, 600_000)
+    this.stopping ??= this.deductions.stop(drainMs)
+    return this.stopping
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop()
+  }
+
+  private async settle(batch: Batch, outcome: Delivered): Promise<void> {
+    if (typeof outcome === 'object') {
+      const closed = new Set(outcome.closed)
+      const back = batch.reservations.filter((r) => closed.has(r.orderNo))
+      await this.move(back.map((reservation) => ({ to: 'released', reservation, reason: 'send-rejected' })))
+    }
+    if (outcome === 'unknown') return
+    await this.owed.strike(batch, outcome === 'accepted' ? 'accepted' : 'settled')
+  }
+}
+
+/** @throws FlashSaleError `NOT_WARMED` or `CORRUPT` */
+function warmed(reply: ScriptReply, activityId: string): ScriptReply {
+  if (reply[0] === -1)
+    throw new FlashSaleError('NOT_WARMED', `the keys of ${activityId} are missing or not of one piece`)
+  if (reply[0] === -8)
+    throw new FlashSaleError('CORRUPT', `the numbers of ${activityId} do not add up`)
+  return reply
+}
+
+function candidate(request: DeductRequest): Candidate {
+  const { activityId, skuId } = check.skuRef(request)
+  const payload = check.payloadText(request.payload)
+  const token = request.token
+  if (token !== undefined) {
+    check.object(token, 'token')
+    check.keyId(token.tokenId, 'token.tokenId')
+    check.int(token.issue, 'token.issue', 0, 1e12)
+  }
+  const reservation = {
+    orderNo: request.orderNo === undefined ? newOrderNo() : check.id(request.orderNo, 'orderNo'),
+    activityId,
+    skuId,
+    userId: check.userIdOf(request.userId),
+    quantity: request.quantity === undefined ? 1 : check.int(request.quantity, 'quantity', 1, 1_000),
+    bucket: 0,
+    version: check.id(request.version, 'version'),
+    reservedAt: Date.now(),
+    ...(payload === undefined ? {} : { payload: request.payload as Json }),
+  }
+  return { reservation, payload, token, ownNumber: request.orderNo !== undefined }
+}
