@@ -1,0 +1,19 @@
+import type { OrderBook, Queue } from '../core/ports.js'
+import type { Batch, Delivered } from '../core/types.js'
+
+/**
+ * Hands a batch to the queue. Units of a refused message go back only behind CLOSED rows ("surely never sent" is never
+ * sure: a slow answer, a relay or a failover may have sent it); without the database the batch stays owed.
+ */
+export function deliverTo(
+  queue: Queue,
+  orders: OrderBook,
+): (batch: Batch, signal: AbortSignal) => Promise<Delivered> {
+  return async (batch, signal) => {
+    const sent = await queue.send(batch, { signal })
+    if (sent !== 'rejected') return sent
+    const verdicts = await orders.closeUnbooked(batch.reservations, 'send-rejected')
+    const closed = verdicts.filter((v) => v.status === 'closed').map((v) => v.orderNo)
+    return { closed }
+  }
+}

@@ -1,0 +1,124 @@
+import { every } from '../core/background.js'
+import * as check from '../core/check.js'
+import { FlashSaleError } from '../core/errors.js'
+import type { ActivityStore, Background, OrderBook, Queue } from '../core/ports.js'
+import type { OwedBatch } from '../stock/owed.js'
+import type { StockBucket } from '../stock/stock-bucket.js'
+import { deliverTo } from './deliver.js'
+import { movesOf, settle } from './settle.js'
+
+export interface RelayOptions {
+  /** How often it looks, in ms. @defaultValue 1,000 */
+  readonly everyMs?: number
+  /** How long a batch or a release is its own before another relay may take it, in ms. @defaultValue 5,000 */
+  readonly leaseMs?: number
+  /** Deadline of one send, in ms. @defaultValue 500 */
+  readonly sendTimeoutMs?: number
+}
+
+interface Parts {
+  readonly stock: StockBucket
+  readonly orders: OrderBook
+  readonly queue: Queue
+  readonly activities: ActivityStore
+  readonly alert: (code: string, detail: { readonly [key: string]: unknown }) => void
+}
+
+const PAGE = 32
+
+/**
+ * Carries on what a crash, a lost message or a silent Redis left behind: sends owed batches again, closes those that
+ * nobody confirmed for too long, and returns the units of closed orders. Any number of processes may run one.
+ */
+export class Relay implements Background {
+  private readonly loop: Background
+  private readonly leaseMs: number
+  private readonly sendTimeoutMs: number
+
+  constructor(
+    private readonly parts: Parts,
+    o: RelayOptions = {},
+  ) {
+    this.leaseMs = check.option(o.leaseMs, 'leaseMs', 5_000, 100, 3_600_000)
+    this.sendTimeoutMs = check.option(o.sendTimeoutMs, 'sendTimeoutMs', 500, 1, 60_000)
+    this.loop = every({
+      everyMs: check.option(o.everyMs, 'everyMs', 1_000, 10, 60_000),
+      work: (signal) => this.run(signal),
+      onError: (error) => parts.alert('relay-failed', { error }),
+    })
+  }
+
+  start(): Promise<void> {
+    return this.loop.start()
+  }
+
+  stop(o?: { readonly drainMs?: number }): Promise<void> {
+    return this.loop.stop(o)
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop()
+  }
+
+  /** One round over all live activities. One that cannot be served does not hold up the others. */
+  async run(signal: AbortSignal = new AbortController().signal): Promise<void> {
+    for (const activityId of await this.parts.activities.live()) {
+      if (signal.aborted) return
+      try {
+        await this.relayOwed(activityId, signal)
+      } catch (error) {
+        this.report(activityId, error)
+      }
+    }
+    if (!signal.aborted) await this.returnUnits()
+  }
+
+  private async relayOwed(activityId: string, signal: AbortSignal): Promise<void> {
+    for (;;) {
+      const owed = await this.parts.stock.takeOwed(activityId, { leaseMs: this.leaseMs, limit: PAGE })
+      for (const batch of owed) {
+        if (signal.aborted) return
+        if (batch.due === 'send') await this.send(batch)
+        else await this.close(batch)
+      }
+      // Claimed batches are not due again before their lease ends, so this comes to an end.
+      if (owed.length < PAGE) return
+    }
+  }
+
+  private async send({ batch }: OwedBatch): Promise<void> {
+    const deliver = deliverTo(this.parts.queue, this.parts.orders)
+    const outcome = await deliver(batch, AbortSignal.timeout(this.sendTimeoutMs))
+    await this.parts.stock.delivered(batch, outcome)
+  }
+
+  /** Nobody waits for ever: what has no row by now gets a CLOSED one, and only then its units go back. */
+  private async close({ batch, bornAt }: OwedBatch): Promise<void> {
+    const verdicts = await this.parts.orders.closeUnbooked(batch.reservations, 'lost')
+    const lost = verdicts.filter((v) => v.status === 'closed' && v.fresh).map((v) => v.orderNo)
+    if (lost.length > 0) this.parts.alert('lost-batch', { batchId: batch.batchId, bornAt, lost })
+    await settle(this.parts.stock, this.parts.orders, [batch], verdicts)
+  }
+
+  private async returnUnits(): Promise<void> {
+    const owed = await this.parts.orders.takeReleases({ limit: 256, leaseMs: this.leaseMs })
+    for (const activityId of new Set(owed.map((o) => o.reservation.activityId))) {
+      const releases = owed.filter((o) => o.reservation.activityId === activityId)
+      try {
+        const verdicts = releases.map(({ reservation: { orderNo }, reason }) => {
+          return { orderNo, status: 'closed', reason, fresh: false } as const
+        })
+        await this.parts.stock.move(movesOf(releases.map((r) => r.reservation), verdicts))
+        await this.parts.orders.released(releases.map((r) => r.reservation.orderNo))
+      } catch (error) {
+        this.report(activityId, error)
+      }
+    }
+  }
+
+  /** An activity that is not warmed (not yet, or no more) has nothing to relay. */
+  private report(activityId: string, error: unknown): void {
+    if (error instanceof FlashSaleError && error.code === 'NOT_WARMED') return
+    this.parts.alert('relay-failed', { activityId, error })
+  }
+}

@@ -1,0 +1,41 @@
+import type { OrderBook, Verdict } from '../core/ports.js'
+import type { Batch, Move, Moved, Reservation } from '../core/types.js'
+
+interface Stock {
+  move(moves: readonly Move[]): Promise<readonly Moved[]>
+  delivered(batch: Batch, outcome: 'settled'): Promise<void>
+}
+
+/** What Redis has to be told of the database's verdicts. */
+export function movesOf(
+  reservations: readonly Reservation[],
+  verdicts: readonly Verdict[],
+): readonly Move[] {
+  const byNumber = new Map(reservations.map((r) => [r.orderNo, r]))
+  const moves: Move[] = []
+  for (const verdict of verdicts) {
+    const reservation = byNumber.get(verdict.orderNo)
+    if (!reservation) continue
+    if (verdict.status === 'closed')
+      moves.push({ to: 'released', reservation, reason: verdict.reason })
+    else moves.push({ to: verdict.status, reservation })
+  }
+  return moves
+}
+
+/**
+ * Tells Redis what the database has decided (after its COMMIT, never before), and that nothing of these batches is left
+ * to watch. All of it may be repeated. When it fails nothing is lost: the batches stay watched, and closings wait in
+ * the outbox for the relay.
+ */
+export async function settle(
+  stock: Stock,
+  orders: Pick<OrderBook, 'released'>,
+  batches: readonly Batch[],
+  verdicts: readonly Verdict[],
+): Promise<void> {
+  await stock.move(movesOf(batches.flatMap((b) => b.reservations), verdicts))
+  const closed = verdicts.filter((v) => v.status === 'closed').map((v) => v.orderNo)
+  if (closed.length > 0) await orders.released(closed)
+  for (const batch of batches) await stock.delivered(batch, 'settled')
+}
