@@ -54,7 +54,8 @@ export function every(o: {
   }
   return {
     async start() {
-      if (abort.signal.aborted) throw new FlashSaleError('STOPPED', 'cannot start again once stopped')
+      if (abort.signal.aborted)
+        throw new FlashSaleError('STOPPED', 'cannot start again once stopped')
       running ??= loop()
     },
     stop,

@@ -106,19 +106,27 @@ export class Coalescer<Call, Answer> {
     const batch = this.takeBatch()
     if (batch.length === 0) return
     this.inFlight = true
+    let settle: () => void
     try {
       const answers = await this.o.run(batch.map((e) => e.call))
       if (answers.length !== batch.length)
         throw new FlashSaleError('CORRUPT', `${batch.length} calls got ${answers.length} answers`)
-      batch.forEach((entry, i) => {
-        for (const waiter of entry.waiters) waiter.resolve(answers[i] as Answer | Promise<Answer>)
-      })
+      settle = () => {
+        batch.forEach((entry, i) => {
+          for (const waiter of entry.waiters) waiter.resolve(answers[i] as Answer | Promise<Answer>)
+        })
+      }
     } catch (error) {
-      for (const entry of batch) for (const waiter of entry.waiters) waiter.reject(error)
+      settle = () => {
+        for (const entry of batch) for (const waiter of entry.waiters) waiter.reject(error)
+      }
     }
     for (const entry of batch) this.forget(entry)
     this.inFlight = false
-    this.schedule()
+    // A full batch that waits leaves before the answers are handed out: the server works while the callers do.
+    if (this.queue.length >= this.o.maxBatch) void this.flush()
+    else this.schedule()
+    settle()
   }
 
   /** The longest waiting calls with keys of their own, up to the bounds; the rest keep their order. */

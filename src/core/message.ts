@@ -18,7 +18,12 @@ export function parseBatch(text: string): Batch {
     const reservations = raw.reservations.map((r) => {
       const reservation = check.reservation(r)
       if (reservation.activityId !== activityId || reservation.skuId !== skuId)
-        check.fail('BAD_INPUT', 'reservation', `of ${activityId} ${skuId} like its batch`, r.orderNo)
+        check.fail(
+          'BAD_INPUT',
+          'reservation',
+          `of ${activityId} ${skuId} like its batch`,
+          r.orderNo,
+        )
       return reservation
     })
     const mac = raw.mac === undefined ? {} : { mac: check.text(raw.mac, 'mac', 200) }

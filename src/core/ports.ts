@@ -3,8 +3,12 @@ import type {
   Audit,
   Batch,
   DbNumbers,
+  Move,
+  Moved,
   Refusal,
   Reservation,
+  ReservationRecord,
+  SaleNumbers,
   SaleState,
   Sent,
   SkuRef,
@@ -76,7 +80,12 @@ export interface Queue extends Background {
 /** What the database decided for one order number. `fresh`: decided by this very call. */
 export type Verdict =
   | { readonly orderNo: string; readonly status: 'confirmed' | 'paid'; readonly fresh: boolean }
-  | { readonly orderNo: string; readonly status: 'closed'; readonly reason: string; readonly fresh: boolean }
+  | {
+      readonly orderNo: string
+      readonly status: 'closed'
+      readonly reason: string
+      readonly fresh: boolean
+    }
 
 /** An order row. */
 export interface OrderRow extends Reservation {
@@ -128,9 +137,30 @@ export interface OrderBook {
   /** Adds (or, negative, withdraws) units once per operation id. Refuses to withdraw more than is available. */
   topUp(ref: SkuRef, units: number, operationId: string, audit: Audit): Promise<DbNumbers>
   /** Closed orders whose units Redis may not have got back yet; each is leased to the caller for `leaseMs`. */
-  takeReleases(o: { readonly limit: number; readonly leaseMs: number }): Promise<readonly OwedRelease[]>
+  takeReleases(o: {
+    readonly limit: number
+    readonly leaseMs: number
+  }): Promise<readonly OwedRelease[]>
   /** Redis has been told. */
   released(orderNos: readonly string[]): Promise<void>
+}
+
+/** What a reconciler needs to know and do in Redis; a StockBucket has it. */
+export interface Ledger {
+  numbers(ref: SkuRef): Promise<SaleNumbers>
+  scan(
+    ref: SkuRef,
+    cursor: string,
+  ): Promise<{
+    readonly rows: readonly ReservationRecord[]
+    readonly strange: readonly string[]
+    readonly next: string | null
+  }>
+  reservations(
+    ref: SkuRef,
+    numbers: readonly { readonly userId: string; readonly orderNo: string }[],
+  ): Promise<readonly (ReservationRecord | null)[] | 'not-warmed'>
+  move(moves: readonly Move[]): Promise<readonly Moved[]>
 }
 
 /** Notices for the host's logs, metrics and pager. Must not throw; what it throws is swallowed. */

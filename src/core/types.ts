@@ -91,11 +91,7 @@ export type Sent = 'accepted' | 'rejected' | 'unknown'
  * - `closed`: the send was refused, and every number of the batch now has a row; those listed are CLOSED and go back.
  * - `settled`: every number is decided and Redis has been told.
  */
-export type Delivered =
-  | 'accepted'
-  | 'unknown'
-  | 'settled'
-  | { readonly closed: readonly string[] }
+export type Delivered = 'accepted' | 'unknown' | 'settled' | { readonly closed: readonly string[] }
 
 /** `total = available + frozen + sold`, `total - over` = S, `pending` of `frozen` wait for the database. Units. */
 export interface Numbers {
@@ -158,7 +154,12 @@ export interface TokenClaims {
 }
 
 export type TokenRefusal = {
-  readonly status: 'token-missing' | 'token-invalid' | 'token-expired' | 'token-not-yours' | 'token-revoked'
+  readonly status:
+    | 'token-missing'
+    | 'token-invalid'
+    | 'token-expired'
+    | 'token-not-yours'
+    | 'token-revoked'
 }
 
 export type Busy = {
@@ -193,7 +194,11 @@ export type Deducted = {
 export type Unknown = { readonly status: 'unknown'; readonly orderNo: string }
 
 export type Submitted =
-  | { readonly status: 'queued' | 'confirmed'; readonly orderNo: string; readonly replayed: boolean }
+  | {
+      readonly status: 'queued' | 'confirmed'
+      readonly orderNo: string
+      readonly replayed: boolean
+    }
   | Unknown
   | Refusal
 

@@ -1,5 +1,6 @@
 import * as check from '../core/check.js'
 import { FlashSaleError } from '../core/errors.js'
+import { newOrderNo } from '../core/order-no.js'
 import type {
   ActivityControl,
   ActivityStore,
@@ -21,7 +22,6 @@ import type {
   Submitted,
   TokenProof,
 } from '../core/types.js'
-import { newOrderNo } from '../core/order-no.js'
 import { ActivityGate, type KnownActivity } from '../gate/activity-gate.js'
 import { StockBucket, type StockBucketOptions } from '../stock/stock-bucket.js'
 import type { WarmUpResult } from '../stock/warm-up.js'
@@ -109,14 +109,16 @@ export class FlashSale implements Background {
   async warmUp(activityId: string, audit: Audit): Promise<WarmUpResult> {
     check.audit(audit)
     const activity = await this.o.activities.load(check.keyId(activityId, 'activityId'))
-    if (!activity) return check.fail('BAD_INPUT', 'activityId', 'of an activity in the store', activityId)
+    if (!activity)
+      return check.fail('BAD_INPUT', 'activityId', 'of an activity in the store', activityId)
     const expected = await this.o.orders.prepare(activity)
     // An activity in strong mode has no stock in Redis: the database alone decides.
     if (activity.mode === 'strong') return { status: 'already-warm' }
     const { tokenEpoch } = await this.o.control.read(activityId)
     const result = await this.stock.warmUp(activity, expected, tokenEpoch)
     if (result.status === 'warmed') await this.control(activityId, 'stopped', audit)
-    else if (result.status !== 'already-warm') this.alert('warm-up-refused', { activityId, ...result })
+    else if (result.status !== 'already-warm')
+      this.alert('warm-up-refused', { activityId, ...result })
     return result
   }
 
@@ -158,7 +160,8 @@ export class FlashSale implements Background {
     const id = check.keyId(activityId, 'activityId')
     const userId = buyerId(buyer)
     const known = await this.gate.look(id)
-    const refused = (refusal: Refusal) => this.refused('token', refusal, { activityId: id, skuId: '', userId })
+    const refused = (refusal: Refusal) =>
+      this.refused('token', refusal, { activityId: id, skuId: '', userId })
     if ('status' in known) return refused(known)
     if (Date.now() >= known.activity.endsAt) return refused({ status: 'ended' })
     const denied = await this.denied('token', id, buyer)
@@ -178,7 +181,8 @@ export class FlashSale implements Background {
     check.object(request, 'request')
     const ref = check.skuRef(request)
     const userId = buyerId(request.buyer)
-    const quantity = request.quantity === undefined ? 1 : check.int(request.quantity, 'quantity', 1, 1_000)
+    const quantity =
+      request.quantity === undefined ? 1 : check.int(request.quantity, 'quantity', 1, 1_000)
     const look = this.gate.look(ref.activityId)
     const known = look instanceof Promise ? await look : look
     const who = { ...ref, userId }
@@ -216,7 +220,10 @@ export class FlashSale implements Background {
 
   /** Confirms what the queue brings, at most `ordersPerSecond`. Runs once {@link start} was called. */
   worker(o: WorkerOptions): Worker {
-    const worker = new Worker({ stock: this.stock, orders: this.o.orders, queue: this.o.queue, alert: this.alert }, o)
+    const worker = new Worker(
+      { stock: this.stock, orders: this.o.orders, queue: this.o.queue, alert: this.alert },
+      o,
+    )
     this.background.push(worker)
     return worker
   }
@@ -251,7 +258,11 @@ export class FlashSale implements Background {
     await this.o.queue.stop(o)
   }
 
-  private async denied(step: RiskQuestion['step'], activityId: string, buyer: Buyer): Promise<Refusal | null> {
+  private async denied(
+    step: RiskQuestion['step'],
+    activityId: string,
+    buyer: Buyer,
+  ): Promise<Refusal | null> {
     if (!this.o.risk) return null
     const verdict = await this.o.risk({ step, activityId, buyer })
     return verdict === 'pass' ? null : { status: 'denied', reason: verdict.deny }
@@ -264,7 +275,10 @@ export class FlashSale implements Background {
   ): Promise<TokenProof | Refusal | undefined> {
     if (activity.tokens === 'off') return undefined
     if (!this.o.tokens) return check.fail('BAD_OPTION', 'option tokens', 'a TokenIssuer', undefined)
-    const verified = await this.o.tokens.verify(request.token, claims(activity.activityId, userId, request.buyer))
+    const verified = await this.o.tokens.verify(
+      request.token,
+      claims(activity.activityId, userId, request.buyer),
+    )
     return verified.status === 'valid' ? verified.proof : verified
   }
 
@@ -308,7 +322,11 @@ export class FlashSale implements Background {
     }
   }
 
-  private async buy({ activity }: KnownActivity, request: SubmitRequest, userId: string): Promise<Submitted> {
+  private async buy(
+    { activity }: KnownActivity,
+    request: SubmitRequest,
+    userId: string,
+  ): Promise<Submitted> {
     const { activityId, skuId, quantity = 1, payload } = request
     check.payloadText(payload)
     const reservation: Reservation = {
@@ -334,7 +352,11 @@ export class FlashSale implements Background {
     }
   }
 
-  private refused(layer: string, refusal: Refusal, who: SkuRef & { readonly userId: string }): Refusal {
+  private refused(
+    layer: string,
+    refusal: Refusal,
+    who: SkuRef & { readonly userId: string },
+  ): Refusal {
     try {
       this.o.events?.onRefused?.(layer, refusal, who)
     } catch {
@@ -358,12 +380,15 @@ function buyerId(buyer: Buyer): string {
 }
 
 function claims(activityId: string, userId: string, buyer: Buyer) {
-  return buyer.deviceId === undefined ? { activityId, userId } : { activityId, userId, deviceId: buyer.deviceId }
+  return buyer.deviceId === undefined
+    ? { activityId, userId }
+    : { activityId, userId, deviceId: buyer.deviceId }
 }
 
 /** What the activity itself rules out, whoever asks. */
 function unsuitable({ activity }: KnownActivity, skuId: string, quantity: number): Refusal | null {
   if (!activity.skus.some((sku) => sku.skuId === skuId)) return { status: 'not-found' }
-  if (quantity > activity.maxPerOrder) return { status: 'over-limit', maxPerOrder: activity.maxPerOrder }
+  if (quantity > activity.maxPerOrder)
+    return { status: 'over-limit', maxPerOrder: activity.maxPerOrder }
   return null
 }

@@ -75,7 +75,10 @@ export class Relay implements Background {
 
   private async relayOwed(activityId: string, signal: AbortSignal): Promise<void> {
     for (;;) {
-      const owed = await this.parts.stock.takeOwed(activityId, { leaseMs: this.leaseMs, limit: PAGE })
+      const owed = await this.parts.stock.takeOwed(activityId, {
+        leaseMs: this.leaseMs,
+        limit: PAGE,
+      })
       for (const batch of owed) {
         if (signal.aborted) return
         if (batch.due === 'send') await this.send(batch)
@@ -108,7 +111,12 @@ export class Relay implements Background {
         const verdicts = releases.map(({ reservation: { orderNo }, reason }) => {
           return { orderNo, status: 'closed', reason, fresh: false } as const
         })
-        await this.parts.stock.move(movesOf(releases.map((r) => r.reservation), verdicts))
+        await this.parts.stock.move(
+          movesOf(
+            releases.map((r) => r.reservation),
+            verdicts,
+          ),
+        )
         await this.parts.orders.released(releases.map((r) => r.reservation.orderNo))
       } catch (error) {
         this.report(activityId, error)

@@ -22,10 +22,16 @@ export async function resultOf(
   if (record === 'not-warmed') {
     const row = await orders.findByBuyer(asked, asked.userId)
     if (row && (asked.orderNo === undefined || row.orderNo === asked.orderNo)) return ofRow(row)
-    return asked.orderNo === undefined ? { status: 'none' } : ofNumber(orders, asked, asked.orderNo, null)
+    return asked.orderNo === undefined
+      ? { status: 'none' }
+      : ofNumber(orders, asked, asked.orderNo, null)
   }
-  const named = record !== 'none' && (asked.orderNo === undefined || record.orderNo === asked.orderNo)
-  if (!named) return asked.orderNo === undefined ? { status: 'none' } : ofNumber(orders, asked, asked.orderNo, graceMs)
+  const named =
+    record !== 'none' && (asked.orderNo === undefined || record.orderNo === asked.orderNo)
+  if (!named)
+    return asked.orderNo === undefined
+      ? { status: 'none' }
+      : ofNumber(orders, asked, asked.orderNo, graceMs)
   const { orderNo, state } = record
   switch (state) {
     case 'held': {
@@ -54,16 +60,33 @@ async function ofNumber(
 ): Promise<OrderResult> {
   const [row] = await orders.find([orderNo])
   // Another buyer's number is no number of his.
-  if (row) return row.userId === asked.userId && row.skuId === asked.skuId ? ofRow(row) : { status: 'none' }
+  if (row)
+    return row.userId === asked.userId && row.skuId === asked.skuId
+      ? ofRow(row)
+      : { status: 'none' }
   const madeAt = orderNoMadeAt(orderNo)
-  if (graceMs === null || madeAt === null || madeAt + graceMs > Date.now()) return { status: 'none' }
+  if (graceMs === null || madeAt === null || madeAt + graceMs > Date.now())
+    return { status: 'none' }
   const { activityId, skuId, userId } = asked
-  const reservation = { orderNo, activityId, skuId, userId, quantity: 1, bucket: 0, version: 'unknown', reservedAt: madeAt }
+  const reservation = {
+    orderNo,
+    activityId,
+    skuId,
+    userId,
+    quantity: 1,
+    bucket: 0,
+    version: 'unknown',
+    reservedAt: madeAt,
+  }
   const [verdict] = await orders.closeUnbooked([reservation], 'never-appeared')
-  return verdict?.status === 'closed' ? { status: 'closed', orderNo, reason: verdict.reason } : { status: 'none' }
+  return verdict?.status === 'closed'
+    ? { status: 'closed', orderNo, reason: verdict.reason }
+    : { status: 'none' }
 }
 
 function ofRow(row: OrderRow): OrderResult {
   const { status, orderNo } = row
-  return status === 'closed' ? { status, orderNo, reason: row.reason ?? 'closed' } : { status, orderNo }
+  return status === 'closed'
+    ? { status, orderNo, reason: row.reason ?? 'closed' }
+    : { status, orderNo }
 }

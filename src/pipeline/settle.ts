@@ -34,7 +34,12 @@ export async function settle(
   batches: readonly Batch[],
   verdicts: readonly Verdict[],
 ): Promise<void> {
-  await stock.move(movesOf(batches.flatMap((b) => b.reservations), verdicts))
+  await stock.move(
+    movesOf(
+      batches.flatMap((b) => b.reservations),
+      verdicts,
+    ),
+  )
   const closed = verdicts.filter((v) => v.status === 'closed').map((v) => v.orderNo)
   if (closed.length > 0) await orders.released(closed)
   for (const batch of batches) await stock.delivered(batch, 'settled')

@@ -46,7 +46,9 @@ export class Worker implements Background {
 
   async start(): Promise<void> {
     if (this.stopped) throw new FlashSaleError('STOPPED', 'this worker was stopped')
-    this.consumer ??= this.parts.queue.consume((d) => this.handle(d), { maxBatches: this.maxBatches })
+    this.consumer ??= this.parts.queue.consume((d) => this.handle(d), {
+      maxBatches: this.maxBatches,
+    })
   }
 
   /** Lets the commit that runs end; messages stay in the queue. */
@@ -87,7 +89,10 @@ export class Worker implements Background {
   }
 
   /** Null when stopped before all was confirmed: what is confirmed is met again as it stands. */
-  private async confirm(batches: readonly Batch[], signal: AbortSignal): Promise<readonly Verdict[] | null> {
+  private async confirm(
+    batches: readonly Batch[],
+    signal: AbortSignal,
+  ): Promise<readonly Verdict[] | null> {
     const reservations: Reservation[] = batches.flatMap((b) => b.reservations)
     const verdicts: Verdict[] = []
     for (let i = 0; i < reservations.length; i += this.chunk) {

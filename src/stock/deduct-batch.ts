@@ -1,13 +1,6 @@
 import { FlashSaleError } from '../core/errors.js'
 import { newOrderNo } from '../core/order-no.js'
-import type {
-  Batch,
-  Deducted,
-  Refusal,
-  Reservation,
-  SkuRef,
-  TokenProof,
-} from '../core/types.js'
+import type { Batch, Deducted, Refusal, Reservation, SkuRef, TokenProof } from '../core/types.js'
 import type { ScriptReply } from '../redis/run-script.js'
 import { heldRecord, parseRecord } from './record.js'
 
@@ -42,7 +35,11 @@ export function bytesOf(c: Candidate): number {
 }
 
 /** The message of a batch: all candidates as JSON. The winners are those whose record bears their order number. */
-export function batchMessage(ref: SkuRef, batchId: string, candidates: readonly Candidate[]): string {
+export function batchMessage(
+  ref: SkuRef,
+  batchId: string,
+  candidates: readonly Candidate[],
+): string {
   const reservations = candidates.map((c) => JSON.stringify(c.reservation)).join(',')
   return `{"schema":1,"batchId":${JSON.stringify(batchId)},"activityId":${JSON.stringify(ref.activityId)},"skuId":${JSON.stringify(ref.skuId)},"reservations":[${reservations}]}`
 }
@@ -59,7 +56,15 @@ export function candidateArgs(
     if (token?.stored) tokenIndex = String(6 + keys.push(tokenKeyOf(token.tokenId)))
     const tokenId = token?.tokenId ?? ''
     const record = heldRecord({ ...r, tokenId })
-    args.push(r.userId, r.orderNo, String(r.quantity), token ? String(token.issue) : '', tokenId, tokenIndex, record)
+    args.push(
+      r.userId,
+      r.orderNo,
+      String(r.quantity),
+      token ? String(token.issue) : '',
+      tokenId,
+      tokenIndex,
+      record,
+    )
   }
   return { args, keys }
 }
@@ -71,7 +76,10 @@ export interface ReadReply {
 }
 
 /** A refusal of the batch as a whole, or one answer for each candidate. */
-export function readReply(reply: ScriptReply, candidates: readonly Candidate[]): ReadReply | Refusal {
+export function readReply(
+  reply: ScriptReply,
+  candidates: readonly Candidate[],
+): ReadReply | Refusal {
   switch (reply[0]) {
     case -1:
       return { status: 'not-warmed' }
@@ -83,7 +91,10 @@ export function readReply(reply: ScriptReply, candidates: readonly Candidate[]):
   const codes = String(reply[3]).split(' ')
   const details = String(reply[4]).split(' ')
   if (codes.length !== candidates.length)
-    throw new FlashSaleError('CORRUPT', `deduct answered ${codes.length} of ${candidates.length} candidates`)
+    throw new FlashSaleError(
+      'CORRUPT',
+      `deduct answered ${codes.length} of ${candidates.length} candidates`,
+    )
   let used = 0
   const detail = () => details[used++] ?? ''
   return {
@@ -104,7 +115,11 @@ function answer(code: number, { reservation }: Candidate, detail: () => string):
       const record = parseRecord(detail())
       if (!record) return new FlashSaleError('CORRUPT', `the record of a buyer cannot be read`)
       const { orderNo, quantity, reservedAt } = record
-      return { status: 'reserved', reservation: { ...reservation, orderNo, quantity, reservedAt }, replayed: true }
+      return {
+        status: 'reserved',
+        reservation: { ...reservation, orderNo, quantity, reservedAt },
+        replayed: true,
+      }
     }
     case -2:
       return { status: 'version-mismatch' }
@@ -131,7 +146,10 @@ function answer(code: number, { reservation }: Candidate, detail: () => string):
     case -16:
       return { status: 'try-again' }
     default:
-      return new FlashSaleError('CORRUPT', `the record of buyer ${reservation.userId} cannot be read`)
+      return new FlashSaleError(
+        'CORRUPT',
+        `the record of buyer ${reservation.userId} cannot be read`,
+      )
   }
 }
 
@@ -146,7 +164,8 @@ export function wonBatch(
   answers.forEach((a, i) => {
     const own = (candidates[i] as Candidate).reservation
     // A script that ran twice (the client sends again after a reconnect) answers its own winners as replays.
-    if ('status' in a && a.status === 'reserved' && a.reservation.orderNo === own.orderNo) reservations.push(own)
+    if ('status' in a && a.status === 'reserved' && a.reservation.orderNo === own.orderNo)
+      reservations.push(own)
   })
   return reservations.length === 0 ? null : { schema: 1, batchId, ...ref, reservations }
 }

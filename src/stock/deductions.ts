@@ -132,12 +132,14 @@ export class Deductions {
     candidates: readonly Candidate[],
     answers: readonly DeductAnswer[],
   ): readonly (DeductOutcome | Promise<DeductOutcome>)[] {
-    const batch = this.o.deliver === 'nothing-owed' ? null : wonBatch(ref, batchId, candidates, answers)
+    const batch =
+      this.o.deliver === 'nothing-owed' ? null : wonBatch(ref, batchId, candidates, answers)
     const closed = batch ? this.track(this.deliverBatch(batch)) : null
     return answers.map((answer, i): DeductOutcome | Promise<DeductOutcome> => {
       if (answer instanceof FlashSaleError) return Promise.reject(answer)
       const orderNo = candidates[i]?.reservation.orderNo
-      if (!closed || answer.status !== 'reserved' || answer.reservation.orderNo !== orderNo) return answer
+      if (!closed || answer.status !== 'reserved' || answer.reservation.orderNo !== orderNo)
+        return answer
       return closed.then((numbers) => (numbers.has(orderNo) ? { status: 'try-again' } : answer))
     })
   }
@@ -148,7 +150,11 @@ export class Deductions {
     let outcome: Delivered = 'unknown'
     try {
       const deliver = this.o.deliver as Exclude<DeductionsOptions['deliver'], string>
-      outcome = await within(deliver(batch, abort), this.o.deliverTimeoutMs, () => 'unknown' as const)
+      outcome = await within(
+        deliver(batch, abort),
+        this.o.deliverTimeoutMs,
+        () => 'unknown' as const,
+      )
     } catch {
       // stays owed
     }

@@ -22,10 +22,17 @@ export class OwedBatches {
     private readonly closeAfterMs: number,
   ) {}
 
-  async take(activityId: string, o: { leaseMs: number; limit: number }): Promise<readonly OwedBatch[]> {
+  async take(
+    activityId: string,
+    o: { leaseMs: number; limit: number },
+  ): Promise<readonly OwedBatch[]> {
     const args = { leaseMs: o.leaseMs, closeAfterMs: this.closeAfterMs, limit: o.limit }
     const reply = await this.runner.run(takeOwed, tagKeys(activityId), args)
-    if (reply[0] === -1) throw new FlashSaleError('NOT_WARMED', `the keys of ${activityId} are missing or not of one piece`)
+    if (reply[0] === -1)
+      throw new FlashSaleError(
+        'NOT_WARMED',
+        `the keys of ${activityId} are missing or not of one piece`,
+      )
     const owed: OwedBatch[] = []
     for (let i = 1; i + 2 < reply.length; i += 3) {
       const due = reply[i] === 'close' ? 'close' : 'send'
@@ -35,18 +42,26 @@ export class OwedBatches {
     return owed
   }
 
-  async strike(batch: Pick<Batch, 'activityId' | 'batchId'>, outcome: 'accepted' | 'settled'): Promise<void> {
+  async strike(
+    batch: Pick<Batch, 'activityId' | 'batchId'>,
+    outcome: 'accepted' | 'settled',
+  ): Promise<void> {
     const args = { batchId: batch.batchId, outcome, closeAfterMs: this.closeAfterMs }
     const [code] = await this.runner.run(delivered, tagKeys(batch.activityId), args)
     if (code === -1)
-      throw new FlashSaleError('NOT_WARMED', `the keys of ${batch.activityId} are missing or not of one piece`)
+      throw new FlashSaleError(
+        'NOT_WARMED',
+        `the keys of ${batch.activityId} are missing or not of one piece`,
+      )
   }
 
   /** The stored message holds all candidates; winners bear their number in the record. A batch with none held is done. */
   private async stillHeld(batch: Batch): Promise<Batch | null> {
     const records = await lookUp(this.runner, batch, batch.reservations)
     if (records === 'not-warmed') return null
-    const reservations = batch.reservations.filter((_: Reservation, i) => records[i]?.state === 'held')
+    const reservations = batch.reservations.filter(
+      (_: Reservation, i) => records[i]?.state === 'held',
+    )
     if (reservations.length > 0) return { ...batch, reservations }
     await this.strike(batch, 'settled')
     return null

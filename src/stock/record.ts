@@ -22,7 +22,8 @@ export function heldRecord(r: Omit<StoredRecord, 'state'>): string {
 
 /** Null for anything that is not a record; the caller reports it. */
 export function parseRecord(text: string): StoredRecord | null {
-  const [letter = '', orderNo = '', quantity = '', reservedAt = '', tokenId, ...strangers] = text.split('|')
+  const [letter = '', orderNo = '', quantity = '', reservedAt = '', tokenId, ...strangers] =
+    text.split('|')
   const state = STATES[letter]
   if (!state || !orderNo || tokenId === undefined || strangers.length > 0) return null
   return { state, orderNo, quantity: Number(quantity), reservedAt: Number(reservedAt), tokenId }

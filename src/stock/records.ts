@@ -22,7 +22,12 @@ export async function lookUp(
 ): Promise<readonly (FoundRecord | null)[] | 'not-warmed'> {
   if (asked.length === 0) return []
   const args = asked.flatMap((a) => [a.userId, a.orderNo])
-  const reply = await runner.run(records, skuKeys(ref.activityId, ref.skuId), { count: asked.length }, { args })
+  const reply = await runner.run(
+    records,
+    skuKeys(ref.activityId, ref.skuId),
+    { count: asked.length },
+    { args },
+  )
   if (reply[0] === -1) return 'not-warmed'
   const version = String(reply[1])
   const texts = String(reply[2]).split(' ')
@@ -52,11 +57,18 @@ export async function lookUp(
 }
 
 /** A page of about a thousand records. The fields are buyers, or `' buyer number'` where a buyer has two live orders. */
-export async function scanRecords(runner: ScriptRunner, ref: SkuRef, cursor: string): Promise<ScanPage> {
+export async function scanRecords(
+  runner: ScriptRunner,
+  ref: SkuRef,
+  cursor: string,
+): Promise<ScanPage> {
   const { activityId, skuId } = ref
   const reply = await runner.run(scan, skuKeys(activityId, skuId), { cursor, limit: 1000 })
   if (reply[0] === -1)
-    throw new FlashSaleError('NOT_WARMED', `the keys of ${activityId} are missing or not of one piece`)
+    throw new FlashSaleError(
+      'NOT_WARMED',
+      `the keys of ${activityId} are missing or not of one piece`,
+    )
   const cells = String(reply[3]).split('\n')
   const rows: ReservationRecord[] = []
   const strange: string[] = []
@@ -70,7 +82,17 @@ export async function scanRecords(runner: ScriptRunner, ref: SkuRef, cursor: str
       continue
     }
     const { state, orderNo, quantity, reservedAt } = record
-    rows.push({ activityId, skuId, orderNo, userId, quantity, bucket: 0, version: String(reply[2]), reservedAt, state })
+    rows.push({
+      activityId,
+      skuId,
+      orderNo,
+      userId,
+      quantity,
+      bucket: 0,
+      version: String(reply[2]),
+      reservedAt,
+      state,
+    })
   }
   return { rows, strange, next: reply[1] === '0' ? null : String(reply[1]) }
 }

@@ -17,7 +17,7 @@ import type {
   TokenProof,
 } from '../core/types.js'
 import { skuKeys, tagKeys } from '../redis/keys.js'
-import { ScriptRunner, type ScriptReply } from '../redis/run-script.js'
+import { type ScriptReply, ScriptRunner } from '../redis/run-script.js'
 import { control, numbers, topUp } from '../redis/scripts.generated.js'
 import type { Candidate } from './deduct-batch.js'
 import { Deductions, type DeductOutcome } from './deductions.js'
@@ -92,7 +92,10 @@ export class StockBucket {
       check.fail('BAD_OPTION', 'option deliver', "a function or 'nothing-owed'", o.deliver)
     const deliverTimeoutMs = check.option(o.deliverTimeoutMs, 'deliverTimeoutMs', 500, 1, 60_000)
     const closeAfterMs = check.option(o.closeAfterMs, 'closeAfterMs', 600_000, 1_000, 86_400_000)
-    this.runner = new ScriptRunner(o.redis, check.option(o.timeoutMs, 'timeoutMs', 1_000, 1, 60_000))
+    this.runner = new ScriptRunner(
+      o.redis,
+      check.option(o.timeoutMs, 'timeoutMs', 1_000, 1, 60_000),
+    )
     this.owed = new OwedBatches(this.runner, closeAfterMs)
     this.deductions = new Deductions({
       runner: this.runner,
@@ -114,7 +117,11 @@ export class StockBucket {
    * Creates the activity's keys, stopped, or compares those that exist with the activity and with `expected`, the
    * database's numbers. Never resets a stock that was touched: to change S, use {@link topUp}.
    */
-  async warmUp(activity: Activity, expected: readonly DbNumbers[], tokenEpoch = 1): Promise<WarmUpResult> {
+  async warmUp(
+    activity: Activity,
+    expected: readonly DbNumbers[],
+    tokenEpoch = 1,
+  ): Promise<WarmUpResult> {
     const checked = check.activity(activity)
     return warmUp(this.runner, checked, expected, check.int(tokenEpoch, 'tokenEpoch', 0, 1e12))
   }
@@ -220,9 +227,22 @@ export class StockBucket {
   async numbers(ref: SkuRef): Promise<SaleNumbers> {
     const { activityId, skuId } = check.skuRef(ref)
     const reply = warmed(await this.runner.run(numbers, skuKeys(activityId, skuId), {}), activityId)
-    const [total, available, frozen, sold, pending, over, waiting, owed] = reply.slice(1, 9).map(Number)
+    const [total, available, frozen, sold, pending, over, waiting, owed] = reply
+      .slice(1, 9)
+      .map(Number)
     const state = reply[9] === 'open' ? 'open' : 'stopped'
-    return { total, available, frozen, sold, pending, over, waiting, owed, state, version: String(reply[10]) } as SaleNumbers
+    return {
+      total,
+      available,
+      frozen,
+      sold,
+      pending,
+      over,
+      waiting,
+      owed,
+      state,
+      version: String(reply[10]),
+    } as SaleNumbers
   }
 
   /** Takes no more deductions and waits for those begun, at most `drainMs` (default 5,000). Idempotent. */
@@ -240,7 +260,9 @@ export class StockBucket {
     if (typeof outcome === 'object') {
       const closed = new Set(outcome.closed)
       const back = batch.reservations.filter((r) => closed.has(r.orderNo))
-      await this.move(back.map((reservation) => ({ to: 'released', reservation, reason: 'send-rejected' })))
+      await this.move(
+        back.map((reservation) => ({ to: 'released', reservation, reason: 'send-rejected' })),
+      )
     }
     if (outcome === 'unknown') return
     await this.owed.strike(batch, outcome === 'accepted' ? 'accepted' : 'settled')
@@ -250,7 +272,10 @@ export class StockBucket {
 /** @throws FlashSaleError `NOT_WARMED` or `CORRUPT` */
 function warmed(reply: ScriptReply, activityId: string): ScriptReply {
   if (reply[0] === -1)
-    throw new FlashSaleError('NOT_WARMED', `the keys of ${activityId} are missing or not of one piece`)
+    throw new FlashSaleError(
+      'NOT_WARMED',
+      `the keys of ${activityId} are missing or not of one piece`,
+    )
   if (reply[0] === -8)
     throw new FlashSaleError('CORRUPT', `the numbers of ${activityId} do not add up`)
   return reply
@@ -270,7 +295,8 @@ function candidate(request: DeductRequest): Candidate {
     activityId,
     skuId,
     userId: check.userIdOf(request.userId),
-    quantity: request.quantity === undefined ? 1 : check.int(request.quantity, 'quantity', 1, 1_000),
+    quantity:
+      request.quantity === undefined ? 1 : check.int(request.quantity, 'quantity', 1, 1_000),
     bucket: 0,
     version: check.id(request.version, 'version'),
     reservedAt: Date.now(),
