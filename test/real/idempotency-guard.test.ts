@@ -1,0 +1,4 @@
+import { idempotency } from '../suites/idempotency.js'
+
+idempotency('mariadb')
+idempotency('postgres')
