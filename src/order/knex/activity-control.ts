@@ -1,0 +1,101 @@
+import * as check from '../../core/check.js'
+import type { ActivityControl, SaleControl } from '../../core/ports.js'
+import type { Audit, SaleState } from '../../core/types.js'
+import { Act } from './audit.js'
+import { Database, type DatabaseOptions } from './database.js'
+import { exact } from './dialect.js'
+import type { Row, Statements } from './statements.js'
+import type { Tx } from './tx.js'
+
+const UNTOUCHED: SaleControl = { state: 'stopped', tokenEpoch: 1 }
+
+/**
+ * The durable row behind stop, open and token revocation. Throws what `KnexOrderBook` throws. An act is done once for
+ * each call, also when the answer to its COMMIT is lost.
+ */
+export class KnexActivityControl implements ActivityControl {
+  readonly #database: Database
+
+  constructor(o: DatabaseOptions) {
+    this.#database = new Database(o)
+  }
+
+  async read(activityId: string): Promise<SaleControl> {
+    const id = check.keyId(activityId, 'activityId')
+    const [row] = await this.#database.read((on) => this.#rows(on, id, ''))
+    return row ? controlOf(row) : UNTOUCHED
+  }
+
+  async set(activityId: string, to: SaleState, audit: Audit): Promise<void> {
+    const state = check.oneOf(to, 'state', ['open', 'stopped'])
+    await this.#change(state === 'open' ? 'open' : 'stop', activityId, audit, (before) => ({
+      ...before,
+      state,
+    }))
+  }
+
+  async revokeTokens(activityId: string, audit: Audit): Promise<number> {
+    const after = await this.#change('revoke-tokens', activityId, audit, (before) => ({
+      ...before,
+      tokenEpoch: before.tokenEpoch + 1,
+    }))
+    return after.tokenEpoch
+  }
+
+  async #change(
+    name: string,
+    activityId: string,
+    audit: Audit,
+    change: (before: SaleControl) => SaleControl,
+  ): Promise<SaleControl> {
+    const id = check.keyId(activityId, 'activityId')
+    const who = check.audit(audit)
+    const { tables } = this.#database
+    const act = new Act(tables.audit, { act: name, activityId: id, audit: who })
+    return this.#database.write(async (tx) => {
+      const done = await act.done(tx)
+      if (done) return done.after as unknown as SaleControl
+      const [row] = await this.#rows(tx, id, tx.dialect.forUpdate)
+      const before = row ? controlOf(row) : UNTOUCHED
+      const after = change(before)
+      const now = await tx.now()
+      await this.#put(tx, id, row !== undefined, after, now, who)
+      await act.record(tx, now, before, after)
+      return after
+    })
+  }
+
+  /** Two first acts at once meet in the primary key, and the later repeats on the other's row. */
+  async #put(
+    tx: Tx,
+    id: string,
+    exists: boolean,
+    { state, tokenEpoch }: SaleControl,
+    now: number,
+    { actor, reason }: Audit,
+  ): Promise<void> {
+    const table = this.#database.tables.activity
+    const values = [state, tokenEpoch, now, actor, reason, id]
+    const affected = await tx.run(
+      exists
+        ? `UPDATE ${table} SET state = ?, token_epoch = ?, version = version + 1, changed_at = ?, actor = ?, reason = ? WHERE activity_id = ?`
+        : `INSERT INTO ${table} (state, token_epoch, version, changed_at, actor, reason, activity_id) VALUES (?, ?, 1, ?, ?, ?, ?)`,
+      values,
+    )
+    if (affected !== 1) tx.conflict('the row is gone')
+  }
+
+  #rows(on: Statements, id: string, lock: string): Promise<readonly Row[]> {
+    return on.all(
+      `SELECT state, token_epoch FROM ${this.#database.tables.activity} WHERE activity_id = ?${lock}`,
+      [id],
+    )
+  }
+}
+
+function controlOf(row: Row): SaleControl {
+  return {
+    state: row.state === 'open' ? 'open' : 'stopped',
+    tokenEpoch: exact(row.token_epoch, 'token_epoch'),
+  }
+}

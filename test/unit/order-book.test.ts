@@ -1,0 +1,3 @@
+import { orderBookSuite } from '../suites/order-book.js'
+
+orderBookSuite('sqlite')
