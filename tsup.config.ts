@@ -8,6 +8,8 @@ export default defineConfig({
     http: 'src/http/index.ts',
     express: 'src/express/index.ts',
     koa: 'src/koa/index.ts',
+    'redis-streams': 'src/redis-streams/index.ts',
+    testing: 'src/testing/index.ts',
   },
   format: ['esm', 'cjs'],
   target: 'node20',

@@ -3,13 +3,22 @@ import { defineConfig } from 'vitest/config'
 
 const src = fileURLToPath(new URL('./src/', import.meta.url))
 
+/** Files that start a RocketMQ or a Kafka; `scripts/test.ts` knows them by the same words. */
+const BROKER_FILES = 'test/real/**/*{broker,rocketmq,kafka}*.test.ts'
+
+const real = {
+  globalSetup: ['test/harness/global-setup.ts'],
+  testTimeout: 60_000,
+  hookTimeout: 60_000,
+}
+
 export default defineConfig({
   resolve: {
     // Tests and examples import the package by its name, as a host does; the same map is `paths` in tsconfig.json.
     alias: [
       { find: /^flash-sale-kit$/, replacement: `${src}index.ts` },
       { find: /^flash-sale-kit\/knex$/, replacement: `${src}order/knex/index.ts` },
-      { find: /^flash-sale-kit\/([a-z]+)$/, replacement: `${src}$1/index.ts` },
+      { find: /^flash-sale-kit\/([a-z-]+)$/, replacement: `${src}$1/index.ts` },
     ],
   },
   test: {
@@ -31,10 +40,23 @@ export default defineConfig({
         test: {
           name: 'real',
           include: ['test/real/**/*.test.ts'],
-          globalSetup: ['test/harness/global-setup.ts'],
-          testTimeout: 60_000,
-          hookTimeout: 60_000,
+          exclude: [BROKER_FILES],
+          ...real,
           sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'brokers',
+          include: [BROKER_FILES],
+          ...real,
+          // One after the other: a JVM that starts takes both cores for seconds, and twice the memory is no gain either.
+          maxWorkers: 1,
+          // A start takes 3 s on two quiet cores, and 20 s where they have much else to do.
+          testTimeout: 180_000,
+          hookTimeout: 180_000,
+          sequence: { groupOrder: 2 },
         },
       },
     ],

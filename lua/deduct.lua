@@ -20,7 +20,9 @@
 -- ARGV[8] count number
 -- ARGV[9...] userId, orderNo, quantity, issue ('' without a token), tokenId ('' without), tokenKey (index in KEYS, '' if not stored), record; for each candidate
 -- Returns {1, epoch, seq, codes, details}; codes and details joined by blanks, one code for each candidate:
---   1 reserved, 0 sold out, 2 replayed (detail: record), -2 version mismatch, -3 script mismatch, -5 not open (opensAt),
+--   1 reserved, 3 reserved by an earlier run of this very batch (the client sends again after a
+--   reconnect), 0 sold out, 2 replayed (detail: record),
+--   -2 version mismatch, -3 script mismatch, -5 not open (opensAt),
 --   -6 ended, -7 stopped, -8 corrupt record, -10 already bought (orderNo), -11 not enough (available), -12 busy,
 --   -13 token missing, -14 token revoked, -15 over the limit (maxPerOrder), -16 this number was released.
 -- Returns {-1} not warmed, {-4} rewound, {-8} corrupt: for the whole batch.
@@ -32,8 +34,8 @@ if not epoch then return {-1} end
 local sale = redis.call('HMGET', KEYS[1], 'state', 'opensAt', 'endsAt', 'version', 'tokens', 'tokenEpoch', 'maxPerOrder',
   'high', 'waiting', 'busy', 'seq', 'scripts')
 local n = read_numbers(KEYS[5])
-local opens_at, ends_at, token_epoch = tonumber(sale[2]), tonumber(sale[3]), tonumber(sale[6])
-local max_per_order, high, waiting, seq = tonumber(sale[7]), tonumber(sale[8]), tonumber(sale[9]), tonumber(sale[11])
+local opens_at, ends_at, token_epoch = count_of(sale[2]), count_of(sale[3]), count_of(sale[6])
+local max_per_order, high, waiting, seq = count_of(sale[7]), count_of(sale[8]), count_of(sale[9]), count_of(sale[11])
 if not (n and opens_at and ends_at and token_epoch and max_per_order and high and waiting and seq) then return {-8} end
 if tonumber(epoch) < tonumber(ARGV[3]) or (tonumber(epoch) == tonumber(ARGV[3]) and seq < tonumber(ARGV[4])) then
   return {-4}
@@ -66,18 +68,24 @@ for i = 1, count do
   if type(found) == 'string' then
     state, found_no, _, _, found_token = parse_record(found)
     if not state then code = -8
+    elseif found == ARGV[at + 6] and redis.call('HEXISTS', KEYS[4], ARGV[5]) == 1 then code = 3
     elseif state ~= 'r' and (found_no == order_no or (token_id ~= '' and found_token == token_id)) then code, detail = 2, found
-    elseif found_no == order_no then code = -16 end
+    elseif found_no == order_no then code = -16
+    elseif state == 'r' then
+      -- Only this buyer can be re-sending a number before the one his record names: released, or adopted beside it.
+      local beside = redis.call('HGET', KEYS[6], ' ' .. user .. ' ' .. order_no)
+      local beside_state = parse_record(beside)
+      if beside_state and beside_state ~= 'r' then code, detail = 2, beside
+      elseif beside_state or redis.call('HEXISTS', KEYS[2], order_no) == 1 then code = -16 end
+    end
   end
   if code == 1 then
     if shut then code, detail = shut, shut_detail
     elseif quantity > max_per_order then code, detail = -15, whole(max_per_order)
     elseif sale[5] == 'required' and issue == '' then code = -13
-    elseif issue ~= '' and tonumber(issue) ~= token_epoch then code = -14
+    elseif issue ~= '' and tonumber(issue) < token_epoch then code = -14
     elseif token_key ~= '' and redis.call('EXISTS', KEYS[tonumber(token_key)]) ~= 1 then code = -14
     elseif state and state ~= 'r' then code, detail = -10, found_no
-    -- A buyer with a released record may be re-sending the number before it: only then is the tombstone asked.
-    elseif state and redis.call('HEXISTS', KEYS[2], order_no) == 1 then code = -16
     elseif busy then code = -12
     elseif n.available - units < quantity then
       local left = n.available - units

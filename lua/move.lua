@@ -20,7 +20,7 @@
 if not epoch_of(KEYS) then return {-1} end
 local n = read_numbers(KEYS[5])
 local sale = redis.call('HMGET', KEYS[1], 'waiting', 'low', 'busy')
-local waiting, low = tonumber(sale[1]), tonumber(sale[2])
+local waiting, low = count_of(sale[1]), count_of(sale[2])
 if not (n and waiting and low) then return {-8} end
 local before = n.available
 
@@ -53,12 +53,16 @@ for i = 1, count do
     record = changed[field] or redis.call('HGET', KEYS[6], field)
   end
   local state, _, held, held_at, token = parse_record(record)
+  if type(record) == 'string' and not state then strange = true end
   if strange then codes[i] = 5
   elseif state then
-    local units = tonumber(held)
+    local units = tonumber(held) + 0.0
     if state == 'r' then codes[i] = to == 'r' and 2 or 5
     elseif state == to or (state == 'p' and to == 'c') then codes[i] = 2
     elseif state == 'p' then codes[i] = 5
+    -- A record that claims more than the numbers hold is as strange as one that cannot be read.
+    elseif state == 'h' and (units > n.pending or waiting < 1) then codes[i] = 5
+    elseif state == 'c' and units > n.frozen - n.pending then codes[i] = 5
     else
       if state == 'h' then n.pending, waiting = n.pending - units, waiting - 1 end
       if to ~= 'c' then n.frozen = n.frozen - units end
@@ -82,7 +86,6 @@ for i = 1, count do
     codes[i] = 3
   end
 end
-if n.pending < 0 or waiting < 0 or n.frozen < n.pending or n.available < 0 or n.over < 0 then return {-8} end
 
 if #fields > 0 then
   local writes = {}

@@ -8,7 +8,8 @@
 -- KEYS[6] done
 -- ARGV[1] count number
 -- ARGV[2...] userId, orderNo ('' for whatever the buyer's mark says); for each
--- Returns {1, version, records, reasons}: records joined by blanks, '-' for none; reasons of the released ones joined by |.
+-- Returns {1, version, records, reasons}: records joined by blanks, '-' for none, '?' for what is no
+--   record; reasons of the released ones joined by |.
 -- Returns {-1} not warmed.
 -- @include tag record
 
@@ -33,6 +34,8 @@ for i = 1, count do
     local reason = redis.call('HGET', KEYS[2], no)
     reasons[#reasons + 1] = type(reason) == 'string' and reason or ''
   end
-  records[i] = type(record) == 'string' and record or '-'
+  if state then records[i] = record
+  elseif type(record) == 'string' or type(marks[i]) == 'string' and not parse_record(marks[i]) then records[i] = '?'
+  else records[i] = '-' end
 end
 return {1, redis.call('HGET', KEYS[1], 'version'), table.concat(records, ' '), table.concat(reasons, '|')}

@@ -15,5 +15,5 @@ if not epoch_of(KEYS) then return {-1} end
 local page = redis.call('HSCAN', KEYS[6], ARGV[1], 'COUNT', ARGV[2])
 local cells, rows = page[2], {}
 local first = type(cells[0]) == 'string' and 0 or 1 -- a list within a list begins at 0 in ioredis-mock
-for i = 1, #cells do rows[i] = cells[first + i - 1] end
+for i = 1, #cells do rows[i] = string.gsub(cells[first + i - 1], '\n', ' ') end
 return {1, page[1], redis.call('HGET', KEYS[1], 'version'), table.concat(rows, '\n')}

@@ -9,7 +9,8 @@
 -- KEYS[6] done
 -- ARGV[1] units number, negative to withdraw
 -- ARGV[2] operationId string
--- Returns {1} done or {2} already done; {-1} not warmed, {-8} corrupt.
+-- ARGV[3] maxUnits number, bound of S
+-- Returns {1} done or {2} already done; {0} S would leave its bounds; {-1} not warmed, {-8} corrupt.
 -- @include tag numbers
 
 if not epoch_of(KEYS) then return {-1} end
@@ -18,6 +19,8 @@ if not n then return {-8} end
 local field = ' ' .. ARGV[2]
 if redis.call('HEXISTS', KEYS[5], field) == 1 then return {2} end
 local units = tonumber(ARGV[1])
+local sellable = n.total - n.over + units
+if sellable < 0 or sellable > tonumber(ARGV[3]) then return {0} end
 if units >= 0 then
   local paid = math.min(n.over, units)
   n.over, n.total, n.available = n.over - paid, n.total + units - paid, n.available + units - paid

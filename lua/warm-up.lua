@@ -24,23 +24,25 @@
 -- @include tag numbers
 
 local skus = tonumber(ARGV[11])
-local there = 0
-for i = 1, #KEYS do there = there + redis.call('EXISTS', KEYS[i]) end
+local function tag_of(i) return {KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[3 + 2 * i], KEYS[4 + 2 * i]} end
+local function exist(first, last)
+  local there = 0
+  for i = first, last do there = there + redis.call('EXISTS', KEYS[i]) end
+  return there
+end
 
 local epoch = '0'
-if there > 0 then
-  if there < #KEYS then return {-1} end
-  local sale, untouched = nil, true
-  for i = 1, skus do
-    local keys = {KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[3 + 2 * i], KEYS[4 + 2 * i]}
-    epoch = epoch_of(keys)
-    if not epoch then return {-1} end
-    local n = read_numbers(keys[5])
-    if not n then return {-1} end
-    if n.available ~= n.total or n.over > 0 or redis.call('HLEN', keys[6]) > 1 then untouched = false end
-  end
-  sale = redis.call('HMGET', KEYS[1], 'version', 'opensAt', 'endsAt', 'tokens', 'maxPerOrder', 'state', 'scripts')
+if exist(1, 4) == 0 then
+  if exist(5, #KEYS) > 0 then return {-1} end
+else
+  epoch = epoch_of({KEYS[1], KEYS[2], KEYS[3], KEYS[4]})
+  if not epoch then return {-1} end
+  local sale = redis.call('HMGET', KEYS[1], 'version', 'opensAt', 'endsAt', 'tokens', 'maxPerOrder', 'state', 'scripts',
+    'seq')
   if sale[1] == ARGV[1] then
+    for i = 1, skus do
+      if not (epoch_of(tag_of(i)) and read_numbers(KEYS[3 + 2 * i])) then return {-1} end
+    end
     if sale[2] ~= ARGV[2] then return {0, 'opensAt', 0} end
     if sale[3] ~= ARGV[3] then return {0, 'endsAt', 0} end
     if sale[4] ~= ARGV[4] then return {0, 'tokens', 0} end
@@ -56,7 +58,15 @@ if there > 0 then
     end
     return {2}
   end
-  if sale[6] ~= 'stopped' or not untouched then return {-2} end
+  -- Its SKUs may be others than those asked for: `seq` speaks for all of them.
+  if sale[6] ~= 'stopped' or sale[8] ~= '0' then return {-2} end
+  for i = 1, skus do
+    local stock, done = KEYS[3 + 2 * i], KEYS[4 + 2 * i]
+    local there = exist(3 + 2 * i, 4 + 2 * i)
+    local n = read_numbers(stock)
+    if there == 1 or there == 2 and not n then return {-1} end
+    if n and (n.available ~= n.total or n.over > 0 or redis.call('HLEN', done) > 1) then return {-2} end
+  end
 end
 for i = 1, skus do
   if tonumber(ARGV[11 + 2 * i]) > 0 then return {-1} end

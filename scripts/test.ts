@@ -2,19 +2,22 @@ import { spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { needsOf } from './provision/needs.js'
 import { provision } from './provision.js'
 import { closingLine, judge, type VitestReport } from './verdict.js'
 
 const HELP = `npm test [-- <file filter> …]
 
-Runs every test: those that need no server, then those on real Redis, MariaDB and
-PostgreSQL, which are started on free loopback ports and ended afterwards. Missing
-servers are installed first when run as root on Debian.
+Runs every test: those that need no server, then those on real Redis, MariaDB,
+MySQL, PostgreSQL and nginx, then those on RocketMQ and Kafka. They are started on
+free loopback ports and ended afterwards. Missing ones are fetched first (the first
+time on a machine, a minute or two); what apt installs, only as root on Debian.
 
 The last line is "N passed, N failed". A skipped test, a file that cannot be read,
 an error outside of any test and a run without tests count as failures.
 
 One test while working on it:  npx vitest --project real test/real/<file> -t '<name>'
+The same on a broker:          npx vitest --project brokers test/real/<file>
 Only what needs no server:     npm run test:unit`
 
 const VITEST = join(import.meta.dirname, '../node_modules/vitest/vitest.mjs')
@@ -26,7 +29,7 @@ async function main(args: readonly string[]): Promise<number> {
     console.log(HELP)
     return 0
   }
-  provision()
+  provision(needsOf(args))
   const folder = mkdtempSync(join(tmpdir(), 'flash-sale-kit-report-'))
   try {
     const file = join(folder, 'report.json')

@@ -5,6 +5,12 @@ export type * from './core/ports.js'
 export type * from './core/types.js'
 export { ActivityGate, type ActivityGateOptions, type KnownActivity } from './gate/activity-gate.js'
 export {
+  IdempotencyGuard,
+  type IdempotencyGuardOptions,
+  type Once,
+} from './idempotency/idempotency-guard.js'
+export type { SqlRunner, SqlTransaction } from './idempotency/sql.js'
+export {
   type Buyer,
   FlashSale,
   type FlashSaleOptions,
@@ -14,6 +20,8 @@ export {
 export type { Relay, RelayOptions } from './pipeline/relay.js'
 export type { Worker, WorkerOptions } from './pipeline/worker.js'
 export { MemoryQueue, type MemoryQueueOptions } from './queue/memory-queue.js'
+export type { MacFault, MessageKey } from './queue/message-mac.js'
+export { type SignedQueueOptions, signedQueue } from './queue/signed-queue.js'
 export { formatReport } from './reconcile/format-report.js'
 export {
   type Finding,
@@ -32,4 +40,10 @@ export {
   type StockBucketOptions,
 } from './stock/stock-bucket.js'
 export type { WarmUpResult } from './stock/warm-up.js'
-export { TokenIssuer } from './token/token-issuer.js'
+export type { IssueTerms, Verified } from './token/kind.js'
+export type { TokenKey } from './token/signed.js'
+export {
+  type SignedTokenOptions,
+  type StoredTokenOptions,
+  TokenIssuer,
+} from './token/token-issuer.js'

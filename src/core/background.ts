@@ -30,6 +30,20 @@ export function within<T, L>(work: Promise<T>, ms: number, late: () => L): Promi
   })
 }
 
+/** Settles like `work`, or as `aborted()` says when the signal comes first; the work itself goes on. */
+export function unlessAborted<T, L>(
+  work: Promise<T>,
+  signal: AbortSignal,
+  aborted: () => L,
+): Promise<T | L> {
+  return new Promise((resolve, reject) => {
+    const abort = () => resolve(aborted())
+    if (signal.aborted) abort()
+    signal.addEventListener('abort', abort, { once: true })
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
+  })
+}
+
 /** Calls `work` again and again, `everyMs` apart, until stopped; a throw goes to `onError` and does not end it. */
 export function every(o: {
   readonly everyMs: number

@@ -4,7 +4,7 @@ import type { Activity, ActivitySku, Audit, Json, Reservation, SkuRef } from './
 /** Ids are 1 to 64 of the characters `!` to `~` without `|`, which separates the fields of a record. */
 const ID = /^[!-{}~]{1,64}$/
 /** Activity, SKU and token ids become part of Redis keys, where `{}` picks the slot, `:` and `#` separate, `*` is a pattern. */
-const KEY_ID = /^(?!.*[{}:#*])[!-{}~]{1,64}$/
+const KEY_ID = /^[!"$-)+-9;-z~]{1,64}$/
 const CURRENCY = /^[A-Z]{3}$/
 
 /** Units of one SKU: every number stays exact in Lua's doubles and prints without an exponent. */
@@ -83,15 +83,28 @@ export function object(value: unknown, name: string): asserts value is object {
     fail('BAD_INPUT', name, 'an object', value)
 }
 
+export function array(value: unknown, name: string): asserts value is readonly unknown[] {
+  if (!Array.isArray(value)) fail('BAD_INPUT', name, 'an array', value)
+}
+
 export function oneOf<T extends string>(value: unknown, name: string, values: readonly T[]): T {
   if (values.includes(value as T)) return value as T
   return fail('BAD_INPUT', name, `one of ${values.map((v) => `'${v}'`).join(', ')}`, value)
 }
 
+/** PostgreSQL stores no NUL, and half a surrogate pair does not survive UTF-8. */
+const UNSTORABLE = /\0|\p{Surrogate}/u
+
 /** Free text for a person: 1 to `max` characters. */
 export function text(value: unknown, name: string, max: number): string {
-  if (typeof value === 'string' && value.length >= 1 && value.length <= max) return value
-  return fail('BAD_INPUT', name, `a string of 1 to ${max} characters`, value)
+  if (
+    typeof value === 'string' &&
+    value.length >= 1 &&
+    value.length <= max &&
+    !UNSTORABLE.test(value)
+  )
+    return value
+  return fail('BAD_INPUT', name, `a string of 1 to ${max} characters (no NUL)`, value)
 }
 
 /** An instant in epoch milliseconds; a number of seconds is told apart (before 2001 in milliseconds). */
@@ -106,7 +119,10 @@ export function instant(value: unknown, name: string): number {
   )
 }
 
-/** Serialises a payload once; the text travels unchanged. */
+/**
+ * Serialises a payload once; the text travels unchanged. A whole number beyond 2^53 is refused: it stands for other digits
+ * than its sender wrote (a 19-digit id belongs in a string).
+ */
 export function payloadText(value: unknown): string | undefined {
   if (value === undefined) return undefined
   let json: string | undefined
@@ -121,7 +137,17 @@ export function payloadText(value: unknown): string | undefined {
       'BAD_INPUT',
       `payload must be at most ${MAX_PAYLOAD_BYTES} bytes of JSON, got ${Buffer.byteLength(json)}`,
     )
+  if (MAYBE_UNSAFE.test(json)) JSON.parse(json, refuseUnsafe)
   return json
+}
+
+/** Only a number of 16 digits or with an exponent can be unsafe; most payloads need no second look. */
+const MAYBE_UNSAFE = /\d{16}|\de/
+
+function refuseUnsafe(_key: string, value: unknown): unknown {
+  if (typeof value === 'number' && Number.isInteger(value) && !Number.isSafeInteger(value))
+    fail('BAD_INPUT', 'a whole number in payload', 'at most 2^53 - 1, or a string', value)
+  return value
 }
 
 export function audit(value: Audit): Audit {
@@ -144,7 +170,7 @@ export function activity(value: Activity): Activity {
   if (!Array.isArray(value.skus) || value.skus.length < 1 || value.skus.length > 1000)
     fail('BAD_INPUT', 'skus', 'an array of 1 to 1000 SKUs', value.skus)
   const seen = new Set<string>()
-  const skus = value.skus.map((sku: ActivitySku, i: number) => {
+  const skus = Array.from(value.skus, (sku: ActivitySku, i: number) => {
     object(sku, `skus[${i}]`)
     const skuId = keyId(sku.skuId, `skus[${i}].skuId`)
     if (seen.has(skuId)) fail('BAD_INPUT', `skus[${i}].skuId`, 'named once', skuId)

@@ -5,8 +5,19 @@ export interface CoalescerOptions<Call, Answer> {
   readonly keyOf: (call: Call) => string
   readonly equal: (a: Call, b: Call) => boolean
   readonly bytesOf: (call: Call) => number
-  /** One answer for each call, in order. An answer may be a promise: the next batch does not wait for it. */
-  readonly run: (calls: readonly Call[]) => Promise<readonly (Answer | Promise<Answer>)[]>
+  /**
+   * Awaited before a batch is formed, while its calls may still leave or expire; what it resolves with ends the turn.
+   * For a resource that several coalescers share.
+   */
+  readonly turn?: () => Promise<() => void>
+  /**
+   * One answer for each call, in order. An answer may be a promise: the next batch does not wait for it. With `turn`, it
+   * is `run` that ends the turn, now or later.
+   */
+  readonly run: (
+    calls: readonly Call[],
+    endTurn: () => void,
+  ) => Promise<readonly (Answer | Promise<Answer>)[]>
   /** The answer to a call that the waiting room has no place, or no more time, for. */
   readonly full: () => Answer
   readonly maxBatch: number
@@ -24,9 +35,15 @@ interface Entry<Call, Answer> {
   readonly call: Call
   readonly key: string
   readonly since: number
-  readonly waiters: Set<Waiter<Answer>>
+  waiters: Waiter<Answer>[]
+  /** Calls of the same key that were waiting before it: it needs as many batches more. */
+  readonly behind: number
   sent: boolean
 }
+
+/** Waiting calls of one key: who calls again and again, never twice alike, must not fill the room for all. */
+const MAX_OF_A_KEY = 8
+const NOTHING = () => {}
 
 /**
  * Gathers calls into batches: one batch is in flight, and what arrives meanwhile forms the next. Batches grow with the
@@ -53,8 +70,10 @@ export class Coalescer<Call, Answer> {
     const key = this.o.keyOf(call)
     let entry = this.newest.get(key)
     if (!entry || !this.o.equal(entry.call, call)) {
-      if (this.queue.length >= this.o.maxWaiting) return Promise.resolve(this.o.full())
-      entry = { call, key, since: performance.now(), waiters: new Set(), sent: false }
+      const behind = entry && !entry.sent ? entry.behind + 1 : 0
+      if (this.queue.length >= this.o.maxWaiting || behind >= MAX_OF_A_KEY)
+        return Promise.resolve(this.o.full())
+      entry = { call, key, since: performance.now(), waiters: [], behind, sent: false }
       this.newest.set(key, entry)
       this.queue.push(entry)
       this.schedule()
@@ -66,14 +85,14 @@ export class Coalescer<Call, Answer> {
   private wait(entry: Entry<Call, Answer>, signal: AbortSignal | undefined): Promise<Answer> {
     return new Promise<Answer>((resolve, reject) => {
       if (!signal) {
-        entry.waiters.add({ resolve, reject })
+        entry.waiters.push({ resolve, reject })
         return
       }
       const aborted = () => {
         if (entry.sent) return
-        entry.waiters.delete(waiter)
+        entry.waiters = entry.waiters.filter((w) => w !== waiter)
         reject(signal.reason)
-        if (entry.waiters.size > 0) return
+        if (entry.waiters.length > 0) return
         this.queue = this.queue.filter((e) => e !== entry)
         this.forget(entry)
       }
@@ -87,7 +106,7 @@ export class Coalescer<Call, Answer> {
           reject(error)
         },
       }
-      entry.waiters.add(waiter)
+      entry.waiters.push(waiter)
       signal.addEventListener('abort', aborted, { once: true })
     })
   }
@@ -103,12 +122,18 @@ export class Coalescer<Call, Answer> {
   }
 
   private async flush(): Promise<void> {
-    const batch = this.takeBatch()
-    if (batch.length === 0) return
     this.inFlight = true
+    const endTurn = this.o.turn ? await this.o.turn() : NOTHING
+    const batch = this.takeBatch()
+    if (batch.length === 0) {
+      this.inFlight = false
+      endTurn()
+      return
+    }
     let settle: () => void
     try {
-      const answers = await this.o.run(batch.map((e) => e.call))
+      const calls = batch.map((e) => e.call)
+      const answers = await this.o.run(calls, endTurn)
       if (answers.length !== batch.length)
         throw new FlashSaleError('CORRUPT', `${batch.length} calls got ${answers.length} answers`)
       settle = () => {

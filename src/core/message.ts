@@ -2,6 +2,23 @@ import * as check from './check.js'
 import { FlashSaleError } from './errors.js'
 import type { Batch } from './types.js'
 
+/** A batch closes at 256 KiB of reservations; ids and MAC around them stay under 1 KiB. */
+export const MAX_MESSAGE_BYTES = 262_144 + 1_024
+
+/** The text of a batch as it travels; null when it is larger than any queue is asked to carry. */
+export function messageText(batch: Batch): string | null {
+  check.object(batch, 'batch')
+  check.id(batch.batchId, 'batch.batchId')
+  check.array(batch.reservations, 'batch.reservations')
+  let text: string
+  try {
+    text = JSON.stringify(batch)
+  } catch (cause) {
+    throw new FlashSaleError('BAD_INPUT', 'batch must be JSON', { cause })
+  }
+  return Buffer.byteLength(text) > MAX_MESSAGE_BYTES ? null : text
+}
+
 /**
  * Reads a batch message. Anything but a whole, well-typed batch of schema 1 throws `BAD_MESSAGE`: a bare 19-digit number
  * where an id belongs is refused, never rounded.

@@ -1,4 +1,5 @@
 import { randomFillSync } from 'node:crypto'
+import { instant } from './check.js'
 
 const DIGITS = '0123456789abcdefghijklmnopqrstuvwxyz'
 const pool = Buffer.allocUnsafe(4096)
@@ -17,8 +18,9 @@ function randomTail(): string {
 }
 
 /** A new order number: the milliseconds of its making in base 36 (nine characters, so numbers sort by time), and a random tail. */
-export function newOrderNo(now: number = Date.now()): string {
-  return now.toString(36).padStart(9, '0') + randomTail()
+export function newOrderNo(now?: number): string {
+  const at = now === undefined ? Date.now() : instant(now, 'now')
+  return at.toString(36).padStart(9, '0') + randomTail()
 }
 
 /** When a number made by {@link newOrderNo} was made, epoch ms; null for a number of other make. */

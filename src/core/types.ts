@@ -65,7 +65,7 @@ export interface Reservation extends SkuRef {
   /** The bucket the units came from and return to. */
   readonly bucket: number
   readonly version: string
-  /** The client's clock, epoch ms: evidence only, never compared. */
+  /** The client's clock, epoch ms. Decides nothing about stock; ages in reports are reckoned from it. */
   readonly reservedAt: number
   readonly payload?: Json
 }
@@ -88,7 +88,8 @@ export type Sent = 'accepted' | 'rejected' | 'unknown'
 /**
  * What became of a batch.
  * - `accepted`: the queue has it. `unknown`: it may have it; the batch stays owed and the relay sends it again.
- * - `closed`: the send was refused, and every number of the batch now has a row; those listed are CLOSED and go back.
+ * - `closed`: the send was refused, and every number of the batch now has a row: those listed are CLOSED and go back, the
+ *   others are live.
  * - `settled`: every number is decided and Redis has been told.
  */
 export type Delivered = 'accepted' | 'unknown' | 'settled' | { readonly closed: readonly string[] }
@@ -168,12 +169,20 @@ export type Busy = {
   readonly retryAfterMs: number
 }
 
+/** A limit refused the call; `retryAfterMs` until a token is there, if nobody else takes it. */
+export type RateLimited = {
+  readonly status: 'rate-limited'
+  readonly by: 'user' | 'ip' | 'total' | 'sku'
+  readonly retryAfterMs: number
+}
+
 /** What a buyer can be told instead of an order number. */
 export type Refusal =
   | { readonly status: 'not-found' }
   | { readonly status: 'not-open'; readonly opensAt: number }
   | { readonly status: 'ended' | 'stopped' }
   | { readonly status: 'denied'; readonly reason: string }
+  | RateLimited
   | TokenRefusal
   | { readonly status: 'already-bought'; readonly orderNo: string }
   | { readonly status: 'over-limit'; readonly maxPerOrder: number }

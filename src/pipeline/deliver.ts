@@ -12,6 +12,8 @@ export function deliverTo(
   return async (batch, signal) => {
     const sent = await queue.send(batch, { signal })
     if (sent !== 'rejected') return sent
+    // Past the deadline the buyer was told that he is queued: his place is not taken from him, the relay sends again.
+    if (signal.aborted) return 'unknown'
     const verdicts = await orders.closeUnbooked(batch.reservations, 'send-rejected')
     const closed = verdicts.filter((v) => v.status === 'closed').map((v) => v.orderNo)
     return { closed }

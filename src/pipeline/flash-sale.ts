@@ -12,11 +12,11 @@ import type {
 } from '../core/ports.js'
 import type {
   Audit,
+  DbNumbers,
   Json,
   OrderResult,
   Refusal,
   Reservation,
-  SaleNumbers,
   SaleState,
   SkuRef,
   Submitted,
@@ -30,6 +30,15 @@ import { deliverTo } from './deliver.js'
 import { Relay, type RelayOptions } from './relay.js'
 import { resultOf } from './result.js'
 import { Worker, type WorkerOptions } from './worker.js'
+
+/** Alerts that one refused click would raise after the other. */
+const PER_CLICK = new Set([
+  'not-warmed',
+  'script-mismatch',
+  'rewound',
+  'activity-unread',
+  'stock-error',
+])
 
 /** Who buys, from the host's session and connection; never from the body of the request. */
 export interface Buyer {
@@ -66,7 +75,7 @@ export interface FlashSaleOptions {
   readonly risk?: (question: RiskQuestion) => Promise<'pass' | { readonly deny: string }>
   readonly events?: FlashSaleEvents
   /** Tuning of the deduction; see {@link StockBucketOptions}. */
-  readonly stock?: Omit<StockBucketOptions, 'redis' | 'deliver'>
+  readonly stock?: Omit<StockBucketOptions, 'redis' | 'deliver' | 'onError'>
   /** How old the process' copy of activity and stop row may be, in ms. @defaultValue 1,000 */
   readonly refreshMs?: number
   /** How long a number that neither Redis nor the database knows may still appear, in ms. @defaultValue 600,000 */
@@ -82,6 +91,7 @@ export class FlashSale implements Background {
   private readonly gate: ActivityGate
   private readonly background: Background[] = []
   private readonly graceMs: number
+  private readonly alertedAt = new Map<string, number>()
   private stopping: Promise<void> | null = null
 
   constructor(private readonly o: FlashSaleOptions) {
@@ -93,6 +103,7 @@ export class FlashSale implements Background {
       ...o.stock,
       redis: o.redis,
       deliver: deliverTo(o.queue, o.orders),
+      onError: (error) => this.alert('stock-error', { error }),
     })
     this.gate = new ActivityGate({
       activities: o.activities,
@@ -134,7 +145,10 @@ export class FlashSale implements Background {
       check.audit(audit),
     )
     this.gate.forget(activityId)
-    return this.stock.control(activityId, to)
+    const heard = await this.stock.control(activityId, to)
+    return heard.acknowledged === 0 && (await this.isStrong(activityId))
+      ? { acknowledged: 0, of: 0 }
+      : heard
   }
 
   /** Revokes all tokens issued so far: the durable row first, then Redis. Returns the new token epoch. */
@@ -142,14 +156,23 @@ export class FlashSale implements Background {
     const id = check.keyId(activityId, 'activityId')
     const tokenEpoch = await this.o.control.revokeTokens(id, check.audit(audit))
     this.gate.forget(id)
-    await this.stock.revokeTokens(id, tokenEpoch)
+    try {
+      await this.stock.revokeTokens(id, tokenEpoch)
+    } catch (error) {
+      // Warm-up takes the epoch from the durable row, and strong mode has no other.
+      if (!(error instanceof FlashSaleError && error.code === 'NOT_WARMED')) throw error
+    }
     return tokenEpoch
   }
 
-  /** Adds or withdraws units once per operation id: the database first, then Redis. */
-  async topUp(ref: SkuRef, units: number, operationId: string, audit: Audit): Promise<SaleNumbers> {
-    await this.o.orders.topUp(ref, units, operationId, check.audit(audit))
-    return this.stock.topUp(ref, units, operationId)
+  /**
+   * Adds or withdraws units once per operation id: the database first, then Redis. Repeat it with the same id when Redis
+   * did not answer. Returns the database's numbers.
+   */
+  async topUp(ref: SkuRef, units: number, operationId: string, audit: Audit): Promise<DbNumbers> {
+    const numbers = await this.o.orders.topUp(ref, units, operationId, check.audit(audit))
+    if (!(await this.isStrong(ref.activityId))) await this.stock.topUp(ref, units, operationId)
+    return numbers
   }
 
   /** Issues the buyer's token once the risk hook lets him pass; also before the sale opens. */
@@ -258,6 +281,11 @@ export class FlashSale implements Background {
     await this.o.queue.stop(o)
   }
 
+  /** In strong mode the database alone has stock. */
+  private async isStrong(activityId: string): Promise<boolean> {
+    return (await this.o.activities.load(activityId))?.mode === 'strong'
+  }
+
   private async denied(
     step: RiskQuestion['step'],
     activityId: string,
@@ -269,7 +297,7 @@ export class FlashSale implements Background {
   }
 
   private async proof(
-    { activity }: KnownActivity,
+    { activity, control }: KnownActivity,
     userId: string,
     request: SubmitRequest,
   ): Promise<TokenProof | Refusal | undefined> {
@@ -279,7 +307,9 @@ export class FlashSale implements Background {
       request.token,
       claims(activity.activityId, userId, request.buyer),
     )
-    return verified.status === 'valid' ? verified.proof : verified
+    if (verified.status !== 'valid') return verified
+    // The deduct script compares the epoch with Redis'; in strong mode this copy of the durable row is what there is.
+    return verified.proof.issue < control.tokenEpoch ? { status: 'token-revoked' } : verified.proof
   }
 
   private async deduct(
@@ -366,6 +396,15 @@ export class FlashSale implements Background {
   }
 
   private readonly alert = (code: string, detail: { readonly [key: string]: unknown }): void => {
+    // What a crowd sets off is said once a second: a pager must not hear every refused click.
+    const topic = `${code} ${String(detail['activityId'] ?? '')}`
+    const now = performance.now()
+    if (
+      PER_CLICK.has(code) &&
+      now - (this.alertedAt.get(topic) ?? Number.NEGATIVE_INFINITY) < 1_000
+    )
+      return
+    this.alertedAt.set(topic, now)
     try {
       this.o.events?.onAlert?.(code, detail)
     } catch {

@@ -4,8 +4,9 @@ import { FlashSaleError } from '../core/errors.js'
 import type { ActivityStore, Background, OrderBook, Queue } from '../core/ports.js'
 import type { OwedBatch } from '../stock/owed.js'
 import type { StockBucket } from '../stock/stock-bucket.js'
+import { keysExpireAt } from '../stock/warm-up.js'
 import { deliverTo } from './deliver.js'
-import { movesOf, settle } from './settle.js'
+import { settle } from './settle.js'
 
 export interface RelayOptions {
   /** How often it looks, in ms. @defaultValue 1,000 */
@@ -108,20 +109,21 @@ export class Relay implements Background {
     for (const activityId of new Set(owed.map((o) => o.reservation.activityId))) {
       const releases = owed.filter((o) => o.reservation.activityId === activityId)
       try {
-        const verdicts = releases.map(({ reservation: { orderNo }, reason }) => {
-          return { orderNo, status: 'closed', reason, fresh: false } as const
-        })
-        await this.parts.stock.move(
-          movesOf(
-            releases.map((r) => r.reservation),
-            verdicts,
-          ),
-        )
+        if (await this.hasStockInRedis(activityId))
+          await this.parts.stock.move(
+            releases.map(({ reservation, reason }) => ({ to: 'released', reservation, reason })),
+          )
         await this.parts.orders.released(releases.map((r) => r.reservation.orderNo))
       } catch (error) {
         this.report(activityId, error)
       }
     }
+  }
+
+  /** In strong mode the database alone has stock, and once the keys have expired there is nothing to give units back to. */
+  private async hasStockInRedis(activityId: string): Promise<boolean> {
+    const activity = await this.parts.activities.load(activityId)
+    return activity !== null && activity.mode === 'queued' && Date.now() < keysExpireAt(activity)
   }
 
   /** An activity that is not warmed (not yet, or no more) has nothing to relay. */

@@ -1,6 +1,10 @@
-import { pause } from '../core/background.js'
+import { within } from '../core/background.js'
 import * as check from '../core/check.js'
-import type { Consumer, Delivery, Queue } from '../core/ports.js'
+import { FlashSaleError } from '../core/errors.js'
+import { handOver } from '../core/hand-over.js'
+import { messageText, parseBatch } from '../core/message.js'
+import type { BatchHandler, Consumer, Handled, Queue } from '../core/ports.js'
+import { PullLoop } from '../core/pull-loop.js'
 import type { Batch, Sent } from '../core/types.js'
 
 export interface MemoryQueueOptions {
@@ -21,8 +25,6 @@ interface Message {
   dueAt: number
 }
 
-type Handler = (delivery: Delivery) => Promise<'ack' | 'retry' | 'dead'>
-
 /**
  * A queue within the process, for tests and small installs. It does not survive a crash and says so: `send` answers
  * `unknown`, the batch stays owed in Redis, and the relay sends it again after a restart.
@@ -31,40 +33,55 @@ export class MemoryQueue implements Queue {
   private readonly waiting: Message[] = []
   /** Waiting or being handled: a batch that the relay sends again is not queued twice. */
   private readonly present = new Map<string, Message>()
-  private readonly consumers = new Set<MemoryConsumer>()
+  private readonly consumers = new Set<PullLoop<Message>>()
   private readonly maxMessages: number
   private readonly retryMs: number
   private readonly maxAttempts: number
   private readonly onDead: (batch: Batch) => void
+  private stopped = false
 
   constructor(o: MemoryQueueOptions = {}) {
+    check.object(o, 'options')
     this.maxMessages = check.option(o.maxMessages, 'maxMessages', 10_000, 1, 10_000_000)
     this.retryMs = check.option(o.retryMs, 'retryMs', 100, 1, 60_000)
     this.maxAttempts = check.option(o.maxAttempts, 'maxAttempts', 16, 1, 1_000)
+    if (o.onDead !== undefined && typeof o.onDead !== 'function')
+      check.fail('BAD_OPTION', 'option onDead', 'a function', o.onDead)
     this.onDead = o.onDead ?? (() => {})
   }
 
   async start(): Promise<void> {}
 
-  async send(batch: Batch): Promise<Sent> {
+  /** The signal may be left out: nothing here waits. */
+  async send(batch: Batch, o?: { readonly signal: AbortSignal }): Promise<Sent> {
+    const text = messageText(batch)
+    if (text === null) return 'rejected'
+    if (this.stopped || o?.signal.aborted) return 'unknown'
     if (this.present.size < this.maxMessages && !this.present.has(batch.batchId)) {
-      const message = { batch, since: Date.now(), attempt: 0, dueAt: 0 }
+      // Through JSON here too: what a real queue would not carry is not carried in tests either.
+      const message = { batch: parseBatch(text), since: Date.now(), attempt: 0, dueAt: 0 }
       this.present.set(batch.batchId, message)
-      this.waiting.push(message)
-      for (const consumer of this.consumers) consumer.wake()
+      this.enqueue(message)
     }
     return 'unknown'
   }
 
-  consume(handler: Handler, o: { readonly maxBatches: number }): Consumer {
+  consume(handler: BatchHandler, o: { readonly maxBatches: number }): Consumer {
+    if (typeof handler !== 'function') check.fail('BAD_INPUT', 'handler', 'a function', handler)
+    check.object(o, 'options')
+    if (this.stopped) throw new FlashSaleError('STOPPED', 'this queue was stopped')
     const maxBatches = check.int(o.maxBatches, 'maxBatches', 1, 1_000)
-    const consumer = new MemoryConsumer(
-      () => this.take(maxBatches),
-      (messages, signal) => this.deliver(handler, messages, signal),
-      () => this.consumers.delete(consumer),
+    const consumer = new PullLoop<Message>(
+      {
+        take: () => this.take(maxBatches),
+        handle: (messages, signal) => this.deliver(handler, messages, signal),
+        giveBack: (messages) => {
+          for (const message of messages) this.enqueue(message)
+        },
+      },
+      () => void this.consumers.delete(consumer),
     )
     this.consumers.add(consumer)
-    consumer.wake()
     return consumer
   }
 
@@ -78,12 +95,22 @@ export class MemoryQueue implements Queue {
     }
   }
 
-  async stop(): Promise<void> {
-    await Promise.all([...this.consumers].map((consumer) => consumer.stop()))
+  /** Lets the handlers that run end, for at most `drainMs` (default 5,000). */
+  async stop(o: { readonly drainMs?: number } = {}): Promise<void> {
+    check.object(o, 'options')
+    const drainMs = check.option(o.drainMs, 'drainMs', 5_000, 0, 600_000)
+    this.stopped = true
+    const stops = [...this.consumers].map((consumer) => consumer.stop())
+    await within(Promise.all(stops), drainMs, () => undefined)
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.stop()
+  }
+
+  private enqueue(message: Message): void {
+    this.waiting.push(message)
+    for (const consumer of this.consumers) consumer.wake()
   }
 
   /** The messages that are due, or after how many ms the next one will be. */
@@ -102,75 +129,30 @@ export class MemoryQueue implements Queue {
     return due.length > 0 ? due : next
   }
 
-  private async deliver(handler: Handler, messages: Message[], signal: AbortSignal): Promise<void> {
+  private async deliver(
+    handler: BatchHandler,
+    messages: readonly Message[],
+    signal: AbortSignal,
+  ): Promise<void> {
     for (const message of messages) message.attempt++
     const attempt = Math.max(...messages.map((m) => m.attempt))
-    let outcome: 'ack' | 'retry' | 'dead' = 'retry'
-    try {
-      outcome = await handler({ batches: messages.map((m) => m.batch), attempt, signal })
-    } catch {
-      // the same as retry
-    }
-    for (const message of messages) this.settle(message, outcome)
+    const batches = messages.map((m) => m.batch)
+    const handled = await handOver(handler, { batches, attempt, signal })
+    for (const [i, message] of messages.entries()) this.settle(message, handled[i] ?? 'retry')
   }
 
-  private settle(message: Message, outcome: 'ack' | 'retry' | 'dead'): void {
-    if (outcome === 'retry' && message.attempt < this.maxAttempts) {
+  private settle(message: Message, handled: Handled): void {
+    if (handled === 'retry' && message.attempt < this.maxAttempts) {
       message.dueAt = performance.now() + this.retryMs * 2 ** Math.min(message.attempt - 1, 6)
-      this.waiting.push(message)
+      this.enqueue(message)
       return
     }
     this.present.delete(message.batch.batchId)
-    if (outcome !== 'ack') this.onDead(message.batch)
-  }
-}
-
-/** One loop: takes what is due, hands it over, and sleeps until woken or until the next retry is due. */
-class MemoryConsumer implements Consumer {
-  private readonly abort = new AbortController()
-  private paused = false
-  private napping = new AbortController()
-  private running: Promise<void> | null = null
-  private handling: Promise<void> = Promise.resolve()
-
-  constructor(
-    private readonly take: () => Message[] | number,
-    private readonly deliver: (messages: Message[], signal: AbortSignal) => Promise<void>,
-    private readonly ended: () => void,
-  ) {}
-
-  wake(): void {
-    this.napping.abort()
-    this.running ??= this.loop()
-  }
-
-  /** Resolves when the handler that runs has ended; no further one starts. */
-  async pause(): Promise<void> {
-    this.paused = true
-    await this.handling
-  }
-
-  resume(): void {
-    this.paused = false
-    this.wake()
-  }
-
-  async stop(): Promise<void> {
-    this.abort.abort()
-    this.napping.abort()
-    await this.running
-    this.ended()
-  }
-
-  private async loop(): Promise<void> {
-    while (!this.abort.signal.aborted) {
-      this.napping = new AbortController()
-      const taken = this.paused ? 60_000 : this.take()
-      if (typeof taken === 'number') await pause(taken, this.napping.signal)
-      else {
-        this.handling = this.deliver(taken, this.abort.signal)
-        await this.handling
-      }
+    if (handled === 'ack') return
+    try {
+      this.onDead(message.batch)
+    } catch {
+      // a host's callback must not end the consumer
     }
   }
 }

@@ -10,8 +10,6 @@ export interface TriangleReconcilerOptions {
   readonly activities: ActivityStore
   /** How long a difference may be work on its way, in ms. @defaultValue 600,000, the time after which a batch is closed */
   readonly graceMs?: number
-  /** Units of difference per sellable unit above which {@link Report.alert} is set although all can be repaired. @defaultValue 0.0005 */
-  readonly alertRate?: number
 }
 
 /** One difference between Redis and the database. */
@@ -51,6 +49,7 @@ export interface Report {
   readonly difference: number
   /** Difference per sellable unit. */
   readonly rate: number
+  /** Anything to look at. */
   readonly alert: boolean
 }
 
@@ -67,16 +66,12 @@ interface Suspect {
  */
 export class TriangleReconciler {
   private readonly graceMs: number
-  private readonly alertRate: number
 
   constructor(private readonly o: TriangleReconcilerOptions) {
     check.object(o, 'options')
     for (const name of ['stock', 'orders', 'activities'] as const)
       if (typeof o[name] !== 'object') check.fail('BAD_OPTION', `option ${name}`, 'given', o[name])
     this.graceMs = check.option(o.graceMs, 'graceMs', 600_000, 0, 86_400_000)
-    this.alertRate = o.alertRate ?? 0.0005
-    if (!(this.alertRate >= 0 && this.alertRate <= 1))
-      check.fail('BAD_OPTION', 'option alertRate', 'a number from 0 to 1', o.alertRate)
   }
 
   /**
@@ -99,7 +94,7 @@ export class TriangleReconciler {
     const difference = triangles.reduce((sum, t) => sum + t.difference, 0)
     const physical = triangles.reduce((sum, t) => sum + t.physical, 0)
     const rate = physical === 0 ? 0 : difference / physical
-    const alert = difference > 0 || findings.length > 0 || rate > this.alertRate
+    const alert = findings.length > 0
     return { activityId, at: Date.now(), triangles, findings, difference, rate, alert }
   }
 

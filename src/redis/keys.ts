@@ -39,3 +39,24 @@ export function tokenKey(activityId: string, tokenId: string): string {
 export function tokenOwnerKey(activityId: string, userId: string): string {
   return `seckill:token:{${activityId}}:*${userId}`
 }
+
+export interface QueueKeys {
+  readonly stream: string
+  /** Messages set aside for a person. */
+  readonly dead: string
+}
+
+/** `stream` must have passed `check.keyId`. A queue is in one slot, which need not be that of any activity. */
+export function queueKeys(stream: string): QueueKeys {
+  return { stream: `seckill:queue:{${stream}}`, dead: `seckill:queue:{${stream}}:dead` }
+}
+
+/** The buckets of a resource's limits, under a tag of their own: they may lie on another Redis than the stock. */
+export function limitKeys(resource: string): {
+  readonly clock: string
+  readonly buckets: string
+  readonly others: string
+} {
+  const clock = `seckill:limit:{${resource}}`
+  return { clock, buckets: `${clock}:1`, others: `${clock}:2` }
+}

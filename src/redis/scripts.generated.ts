@@ -34,7 +34,7 @@ export const control = {
 /** Takes units for a batch of buyers of one SKU: checks, marks, counts and records the message that is now owed. */
 export const deduct = {
   name: 'deduct',
-  sha: 'f6ae537b23ed47b98347ebcc766a3e34d2938374',
+  sha: '98e3a94bdc35614abc6098088a15a84712ccf5f5',
   keys: ['sale', 'released', 'owed', 'batch', 'stock', 'done'] as const,
   args: ['version', 'scripts', 'seenEpoch', 'seenSeq', 'batchId', 'message', 'owedAfterMs', 'count'] as const,
   lua: "local function epoch_of(keys)\n" +
@@ -53,12 +53,17 @@ export const deduct = {
     "local function whole(number)\n" +
     "  return string.format('%.0f', number)\n" +
     "end\n" +
+    "local function count_of(text)\n" +
+    "  if type(text) ~= 'string' or not string.match(text, '^%d+$') then return nil end\n" +
+    "  local number = tonumber(text) + 0.0\n" +
+    "  if number > 9007199254740991 then return nil end\n" +
+    "  return number\n" +
+    "end\n" +
     "local function read_numbers(stock)\n" +
     "  local v = redis.call('HMGET', stock, 'total', 'available', 'frozen', 'sold', 'pending', 'over')\n" +
     "  for i = 1, 6 do\n" +
-    "    local number = tonumber(v[i])\n" +
-    "    if number == nil or number < 0 or number > 9007199254740991 or number ~= math.floor(number) then return nil end\n" +
-    "    v[i] = number + 0.0\n" +
+    "    v[i] = count_of(v[i])\n" +
+    "    if not v[i] then return nil end\n" +
     "  end\n" +
     "  local n = {total = v[1], available = v[2], frozen = v[3], sold = v[4], pending = v[5], over = v[6]}\n" +
     "  if n.total ~= n.available + n.frozen + n.sold or n.pending > n.frozen or n.over > n.total then return nil end\n" +
@@ -66,15 +71,15 @@ export const deduct = {
     "end\n" +
     "local function parse_record(record)\n" +
     "  if type(record) ~= 'string' then return nil end\n" +
-    "  return string.match(record, '^([hcpr])|([^|]+)|(%d+)|(%d+)|([^|]*)$')\n" +
+    "  return string.match(record, '^([hcpr])|([!-{}~]+)|(%d+)|(%d+)|([!-{}~]*)$')\n" +
     "end\n" +
     "local epoch = epoch_of(KEYS)\n" +
     "if not epoch then return {-1} end\n" +
     "local sale = redis.call('HMGET', KEYS[1], 'state', 'opensAt', 'endsAt', 'version', 'tokens', 'tokenEpoch', 'maxPerOrder',\n" +
     "  'high', 'waiting', 'busy', 'seq', 'scripts')\n" +
     "local n = read_numbers(KEYS[5])\n" +
-    "local opens_at, ends_at, token_epoch = tonumber(sale[2]), tonumber(sale[3]), tonumber(sale[6])\n" +
-    "local max_per_order, high, waiting, seq = tonumber(sale[7]), tonumber(sale[8]), tonumber(sale[9]), tonumber(sale[11])\n" +
+    "local opens_at, ends_at, token_epoch = count_of(sale[2]), count_of(sale[3]), count_of(sale[6])\n" +
+    "local max_per_order, high, waiting, seq = count_of(sale[7]), count_of(sale[8]), count_of(sale[9]), count_of(sale[11])\n" +
     "if not (n and opens_at and ends_at and token_epoch and max_per_order and high and waiting and seq) then return {-8} end\n" +
     "if tonumber(epoch) < tonumber(ARGV[3]) or (tonumber(epoch) == tonumber(ARGV[3]) and seq < tonumber(ARGV[4])) then\n" +
     "  return {-4}\n" +
@@ -104,17 +109,23 @@ export const deduct = {
     "  if type(found) == 'string' then\n" +
     "    state, found_no, _, _, found_token = parse_record(found)\n" +
     "    if not state then code = -8\n" +
+    "    elseif found == ARGV[at + 6] and redis.call('HEXISTS', KEYS[4], ARGV[5]) == 1 then code = 3\n" +
     "    elseif state ~= 'r' and (found_no == order_no or (token_id ~= '' and found_token == token_id)) then code, detail = 2, found\n" +
-    "    elseif found_no == order_no then code = -16 end\n" +
+    "    elseif found_no == order_no then code = -16\n" +
+    "    elseif state == 'r' then\n" +
+    "      local beside = redis.call('HGET', KEYS[6], ' ' .. user .. ' ' .. order_no)\n" +
+    "      local beside_state = parse_record(beside)\n" +
+    "      if beside_state and beside_state ~= 'r' then code, detail = 2, beside\n" +
+    "      elseif beside_state or redis.call('HEXISTS', KEYS[2], order_no) == 1 then code = -16 end\n" +
+    "    end\n" +
     "  end\n" +
     "  if code == 1 then\n" +
     "    if shut then code, detail = shut, shut_detail\n" +
     "    elseif quantity > max_per_order then code, detail = -15, whole(max_per_order)\n" +
     "    elseif sale[5] == 'required' and issue == '' then code = -13\n" +
-    "    elseif issue ~= '' and tonumber(issue) ~= token_epoch then code = -14\n" +
+    "    elseif issue ~= '' and tonumber(issue) < token_epoch then code = -14\n" +
     "    elseif token_key ~= '' and redis.call('EXISTS', KEYS[tonumber(token_key)]) ~= 1 then code = -14\n" +
     "    elseif state and state ~= 'r' then code, detail = -10, found_no\n" +
-    "    elseif state and redis.call('HEXISTS', KEYS[2], order_no) == 1 then code = -16\n" +
     "    elseif busy then code = -12\n" +
     "    elseif n.available - units < quantity then\n" +
     "      local left = n.available - units\n" +
@@ -202,10 +213,125 @@ export const issueToken = {
     "",
 } as const
 
+/** Takes one token of every rule that a call falls under, for a batch of calls; or none, and names the rule that refuses. */
+export const limit = {
+  name: 'limit',
+  sha: 'f8657490300dd7457a9aeb6fe8a8c14c1451577b',
+  keys: ['clock', 'buckets', 'others'] as const,
+  args: ['windowNs', 'budget', 'totalStep', 'totalRoom', 'ipStep', 'ipRoom', 'userStep', 'userRoom', 'width', 'count'] as const,
+  lua: "local function number(text)\n" +
+    "  local value = tonumber(text)\n" +
+    "  if not value or value ~= value then return nil end\n" +
+    "  return value + 0.0\n" +
+    "end\n" +
+    "local function whole(value) return string.format('%.0f', value) end\n" +
+    "local window, budget, width, count = number(ARGV[1]), number(ARGV[2]), tonumber(ARGV[9]), tonumber(ARGV[10])\n" +
+    "local total_step, total_room = number(ARGV[3]), number(ARGV[4])\n" +
+    "local ip_step, ip_room, user_step, user_room = number(ARGV[5]), number(ARGV[6]), number(ARGV[7]), number(ARGV[8])\n" +
+    "local columns = width == 5 and 3 or 2\n" +
+    "local time = redis.call('TIME')\n" +
+    "local at = tonumber(time[1]) * 1000000.0 + tonumber(time[2])\n" +
+    "local head = redis.call('HMGET', KEYS[1], 'origin', 'at', 'since', 'side', 'total')\n" +
+    "local origin, last, since, total = number(head[1]), number(head[2]), number(head[3]), number(head[5])\n" +
+    "local side = head[4] == '3' and 3 or 2\n" +
+    "local fresh = not (origin and last and since and total)\n" +
+    "local mend = not fresh and at < last\n" +
+    "if mend then origin = origin - (last - at) end\n" +
+    "local now = fresh and 0.0 or (at - origin) * 1000\n" +
+    "if fresh or now < since then fresh, origin, now, since, total = true, at, 0.0, 0.0, 0.0 end\n" +
+    "local turn = fresh or now - since >= window\n" +
+    "local to = turn and 5 - side or side\n" +
+    "local names, full_at, shared = {}, {}, {}\n" +
+    "for i = 1, count do\n" +
+    "  local first = width * (i - 1) + 11\n" +
+    "  for j = first, first + columns - 1 do\n" +
+    "    local name = ARGV[j]\n" +
+    "    if name ~= '' and not full_at[name] then\n" +
+    "      names[#names + 1] = name\n" +
+    "      full_at[name] = now\n" +
+    "    end\n" +
+    "  end\n" +
+    "end\n" +
+    "local size = turn and 0 or redis.call('HLEN', KEYS[to])\n" +
+    "if #names > 0 and not fresh then\n" +
+    "  local here = turn and {} or redis.call('HMGET', KEYS[to], unpack(names))\n" +
+    "  local before = redis.call('HMGET', KEYS[5 - to], unpack(names))\n" +
+    "  local crowded = size + #names > budget\n" +
+    "  for i = 1, #names do\n" +
+    "    local name, value = names[i], number(here[i])\n" +
+    "    if not value then\n" +
+    "      value = number(before[i])\n" +
+    "      if crowded then\n" +
+    "        local a, b, c = string.byte(' ' .. name, -3, -1)\n" +
+    "        local slot = string.sub(name, 1, 1) .. '#' .. ((a * 31 + b) * 31 + c) % 1021\n" +
+    "        shared[name], name = slot, slot\n" +
+    "        if not full_at[slot] then\n" +
+    "          full_at[slot] = number(redis.call('HGET', KEYS[to], slot)) or number(redis.call('HGET', KEYS[5 - to], slot)) or now\n" +
+    "        end\n" +
+    "      end\n" +
+    "    end\n" +
+    "    if value and value > full_at[name] then full_at[name] = value end\n" +
+    "  end\n" +
+    "end\n" +
+    "local charged, of_charged = {}, {}\n" +
+    "local function set(name, instant)\n" +
+    "  full_at[name] = instant\n" +
+    "  if not of_charged[name] then charged[#charged + 1] = name end\n" +
+    "  of_charged[name] = true\n" +
+    "end\n" +
+    "local function wait_for(name, step, room)\n" +
+    "  local instant = full_at[name]\n" +
+    "  if instant > now + room then\n" +
+    "    instant = now + room\n" +
+    "    set(name, instant)\n" +
+    "  end\n" +
+    "  return instant + step - room - now\n" +
+    "end\n" +
+    "if total < now then total = now elseif total > now + total_room then total, mend = now + total_room, true end\n" +
+    "local codes, waits, passed = {}, {}, 0\n" +
+    "for i = 1, count do\n" +
+    "  local first = width * (i - 1) + 11\n" +
+    "  local ip, user, sku, sku_step = ARGV[first], ARGV[first + 1], '', nil\n" +
+    "  if width == 5 then sku, sku_step = ARGV[first + 2], number(ARGV[first + 3]) end\n" +
+    "  ip, user, sku = shared[ip] or ip, shared[user] or user, shared[sku] or sku\n" +
+    "  local code, wait = 1, total + total_step - total_room - now\n" +
+    "  if wait <= 0 and sku ~= '' then code, wait = 2, wait_for(sku, sku_step, number(ARGV[first + 4])) end\n" +
+    "  if wait <= 0 and ip ~= '' then code, wait = 3, wait_for(ip, ip_step, ip_room) end\n" +
+    "  if wait <= 0 and user ~= '' then code, wait = 4, wait_for(user, user_step, user_room) end\n" +
+    "  if wait <= 0 then\n" +
+    "    code, passed = 0, passed + 1\n" +
+    "    total = total + total_step\n" +
+    "    if sku ~= '' then set(sku, full_at[sku] + sku_step) end\n" +
+    "    if ip ~= '' then set(ip, full_at[ip] + ip_step) end\n" +
+    "    if user ~= '' then set(user, full_at[user] + user_step) end\n" +
+    "  else\n" +
+    "    waits[#waits + 1] = whole(math.ceil(wait / 1000000))\n" +
+    "  end\n" +
+    "  codes[i] = code\n" +
+    "end\n" +
+    "if passed > 0 or mend or #charged > 0 then\n" +
+    "  redis.call('HSET', KEYS[1], 'origin', whole(origin), 'at', whole(at), 'since', whole(turn and now or since),\n" +
+    "    'side', whole(to), 'total', whole(total))\n" +
+    "  if turn then\n" +
+    "    redis.call('UNLINK', KEYS[to])\n" +
+    "    if fresh then redis.call('UNLINK', KEYS[5 - to]) end\n" +
+    "    redis.call('PEXPIRE', KEYS[1], whole(2 * window / 1000000))\n" +
+    "  end\n" +
+    "  if #charged > 0 then\n" +
+    "    local writes = {}\n" +
+    "    for i = 1, #charged do writes[2 * i - 1], writes[2 * i] = charged[i], whole(full_at[charged[i]]) end\n" +
+    "    redis.call('HSET', KEYS[to], unpack(writes))\n" +
+    "    if size == 0 then redis.call('PEXPIRE', KEYS[to], whole(2 * window / 1000000)) end\n" +
+    "  end\n" +
+    "end\n" +
+    "return {1, table.concat(codes, ' '), table.concat(waits, ' ')}\n" +
+    "",
+} as const
+
 /** Moves reservations of one SKU along: confirmed, paid or released, each once per order number. */
 export const move = {
   name: 'move',
-  sha: '9f97d0eec797999efac0760c9b8bcb463d8d553b',
+  sha: '9cea40be09db1684fe42f7c12b5a2d6e10f1209b',
   keys: ['sale', 'released', 'owed', 'batch', 'stock', 'done'] as const,
   args: ['count'] as const,
   lua: "local function epoch_of(keys)\n" +
@@ -224,12 +350,17 @@ export const move = {
     "local function whole(number)\n" +
     "  return string.format('%.0f', number)\n" +
     "end\n" +
+    "local function count_of(text)\n" +
+    "  if type(text) ~= 'string' or not string.match(text, '^%d+$') then return nil end\n" +
+    "  local number = tonumber(text) + 0.0\n" +
+    "  if number > 9007199254740991 then return nil end\n" +
+    "  return number\n" +
+    "end\n" +
     "local function read_numbers(stock)\n" +
     "  local v = redis.call('HMGET', stock, 'total', 'available', 'frozen', 'sold', 'pending', 'over')\n" +
     "  for i = 1, 6 do\n" +
-    "    local number = tonumber(v[i])\n" +
-    "    if number == nil or number < 0 or number > 9007199254740991 or number ~= math.floor(number) then return nil end\n" +
-    "    v[i] = number + 0.0\n" +
+    "    v[i] = count_of(v[i])\n" +
+    "    if not v[i] then return nil end\n" +
     "  end\n" +
     "  local n = {total = v[1], available = v[2], frozen = v[3], sold = v[4], pending = v[5], over = v[6]}\n" +
     "  if n.total ~= n.available + n.frozen + n.sold or n.pending > n.frozen or n.over > n.total then return nil end\n" +
@@ -237,12 +368,12 @@ export const move = {
     "end\n" +
     "local function parse_record(record)\n" +
     "  if type(record) ~= 'string' then return nil end\n" +
-    "  return string.match(record, '^([hcpr])|([^|]+)|(%d+)|(%d+)|([^|]*)$')\n" +
+    "  return string.match(record, '^([hcpr])|([!-{}~]+)|(%d+)|(%d+)|([!-{}~]*)$')\n" +
     "end\n" +
     "if not epoch_of(KEYS) then return {-1} end\n" +
     "local n = read_numbers(KEYS[5])\n" +
     "local sale = redis.call('HMGET', KEYS[1], 'waiting', 'low', 'busy')\n" +
-    "local waiting, low = tonumber(sale[1]), tonumber(sale[2])\n" +
+    "local waiting, low = count_of(sale[1]), count_of(sale[2])\n" +
     "if not (n and waiting and low) then return {-8} end\n" +
     "local before = n.available\n" +
     "local count = tonumber(ARGV[1])\n" +
@@ -271,12 +402,15 @@ export const move = {
     "    record = changed[field] or redis.call('HGET', KEYS[6], field)\n" +
     "  end\n" +
     "  local state, _, held, held_at, token = parse_record(record)\n" +
+    "  if type(record) == 'string' and not state then strange = true end\n" +
     "  if strange then codes[i] = 5\n" +
     "  elseif state then\n" +
-    "    local units = tonumber(held)\n" +
+    "    local units = tonumber(held) + 0.0\n" +
     "    if state == 'r' then codes[i] = to == 'r' and 2 or 5\n" +
     "    elseif state == to or (state == 'p' and to == 'c') then codes[i] = 2\n" +
     "    elseif state == 'p' then codes[i] = 5\n" +
+    "    elseif state == 'h' and (units > n.pending or waiting < 1) then codes[i] = 5\n" +
+    "    elseif state == 'c' and units > n.frozen - n.pending then codes[i] = 5\n" +
     "    else\n" +
     "      if state == 'h' then n.pending, waiting = n.pending - units, waiting - 1 end\n" +
     "      if to ~= 'c' then n.frozen = n.frozen - units end\n" +
@@ -300,7 +434,6 @@ export const move = {
     "    codes[i] = 3\n" +
     "  end\n" +
     "end\n" +
-    "if n.pending < 0 or waiting < 0 or n.frozen < n.pending or n.available < 0 or n.over < 0 then return {-8} end\n" +
     "if #fields > 0 then\n" +
     "  local writes = {}\n" +
     "  for i = 1, #fields do writes[2 * i - 1], writes[2 * i] = fields[i], changed[fields[i]] end\n" +
@@ -319,7 +452,7 @@ export const move = {
 /** Reads the numbers of one SKU and the state of its sale. */
 export const numbers = {
   name: 'numbers',
-  sha: '7aa1b943c875e4342621a7589502d114cfa38b70',
+  sha: 'ced7d144ab8f8665a03cc08031a18537bc76ef04',
   keys: ['sale', 'released', 'owed', 'batch', 'stock', 'done'] as const,
   args: [] as const,
   lua: "local function epoch_of(keys)\n" +
@@ -338,12 +471,17 @@ export const numbers = {
     "local function whole(number)\n" +
     "  return string.format('%.0f', number)\n" +
     "end\n" +
+    "local function count_of(text)\n" +
+    "  if type(text) ~= 'string' or not string.match(text, '^%d+$') then return nil end\n" +
+    "  local number = tonumber(text) + 0.0\n" +
+    "  if number > 9007199254740991 then return nil end\n" +
+    "  return number\n" +
+    "end\n" +
     "local function read_numbers(stock)\n" +
     "  local v = redis.call('HMGET', stock, 'total', 'available', 'frozen', 'sold', 'pending', 'over')\n" +
     "  for i = 1, 6 do\n" +
-    "    local number = tonumber(v[i])\n" +
-    "    if number == nil or number < 0 or number > 9007199254740991 or number ~= math.floor(number) then return nil end\n" +
-    "    v[i] = number + 0.0\n" +
+    "    v[i] = count_of(v[i])\n" +
+    "    if not v[i] then return nil end\n" +
     "  end\n" +
     "  local n = {total = v[1], available = v[2], frozen = v[3], sold = v[4], pending = v[5], over = v[6]}\n" +
     "  if n.total ~= n.available + n.frozen + n.sold or n.pending > n.frozen or n.over > n.total then return nil end\n" +
@@ -355,6 +493,225 @@ export const numbers = {
     "local sale = redis.call('HMGET', KEYS[1], 'waiting', 'state', 'version')\n" +
     "return {1, whole(n.total), whole(n.available), whole(n.frozen), whole(n.sold), whole(n.pending), whole(n.over),\n" +
     "  sale[1], whole(redis.call('ZCARD', KEYS[3]) - 1), sale[2], sale[3]}\n" +
+    "",
+} as const
+
+/** Counts the entries of a stream that are not acknowledged. */
+export const queueLag = {
+  name: 'queueLag',
+  sha: '17a2c83b662a017ad1f97bc0d7c452d7e1883ce2',
+  keys: ['stream'] as const,
+  args: [] as const,
+  lua: "local messages = redis.call('XLEN', KEYS[1])\n" +
+    "local oldest = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1]\n" +
+    "if not oldest then return {1, messages, ''} end\n" +
+    "local time = redis.call('TIME')\n" +
+    "local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)\n" +
+    "return {1, messages, math.max(0, now - tonumber(string.match(oldest[1], '^%d+')))}\n" +
+    "",
+} as const
+
+/** Lets the group forget a consumer that has stopped; what it left for another try keeps its name until it is taken. */
+export const queueLeave = {
+  name: 'queueLeave',
+  sha: '4fe7f45a1a036b67df58418d1e0445384147818a',
+  keys: ['stream'] as const,
+  args: ['consumer'] as const,
+  lua: "local GROUP = 'workers'\n" +
+    "local function pending(stream, from, to, count, ...)\n" +
+    "  local found = redis.pcall('XPENDING', stream, GROUP, from, to, count, ...)\n" +
+    "  if found.err then return {} end\n" +
+    "  return found\n" +
+    "end\n" +
+    "local function pending_of(stream, id)\n" +
+    "  local found = pending(stream, id, id, 1)[1]\n" +
+    "  if found then return found[2], found[4] end\n" +
+    "end\n" +
+    "local function delete(stream, id)\n" +
+    "  redis.call('XACK', stream, GROUP, id)\n" +
+    "  redis.call('XDEL', stream, id)\n" +
+    "end\n" +
+    "local function forget_idle(stream, consumer)\n" +
+    "  if #pending(stream, '-', '+', 1, consumer) == 0 then\n" +
+    "    redis.pcall('XGROUP', 'DELCONSUMER', stream, GROUP, consumer)\n" +
+    "  end\n" +
+    "end\n" +
+    "forget_idle(KEYS[1], ARGV[1])\n" +
+    "return {1}\n" +
+    "",
+} as const
+
+/** Says that a consumer is still at work on its entries. */
+export const queueRenew = {
+  name: 'queueRenew',
+  sha: 'c95da15f688cafdbb3b63815c16f4f8afabcb1f2',
+  keys: ['stream'] as const,
+  args: ['consumer'] as const,
+  lua: "local GROUP = 'workers'\n" +
+    "local function pending(stream, from, to, count, ...)\n" +
+    "  local found = redis.pcall('XPENDING', stream, GROUP, from, to, count, ...)\n" +
+    "  if found.err then return {} end\n" +
+    "  return found\n" +
+    "end\n" +
+    "local function pending_of(stream, id)\n" +
+    "  local found = pending(stream, id, id, 1)[1]\n" +
+    "  if found then return found[2], found[4] end\n" +
+    "end\n" +
+    "local function delete(stream, id)\n" +
+    "  redis.call('XACK', stream, GROUP, id)\n" +
+    "  redis.call('XDEL', stream, id)\n" +
+    "end\n" +
+    "local function forget_idle(stream, consumer)\n" +
+    "  if #pending(stream, '-', '+', 1, consumer) == 0 then\n" +
+    "    redis.pcall('XGROUP', 'DELCONSUMER', stream, GROUP, consumer)\n" +
+    "  end\n" +
+    "end\n" +
+    "local renewed = 0\n" +
+    "for i = 2, #ARGV do\n" +
+    "  if pending_of(KEYS[1], ARGV[i]) == ARGV[1] then\n" +
+    "    redis.call('XCLAIM', KEYS[1], GROUP, ARGV[1], 0, ARGV[i], 'JUSTID')\n" +
+    "    renewed = renewed + 1\n" +
+    "  end\n" +
+    "end\n" +
+    "return {1, renewed}\n" +
+    "",
+} as const
+
+/** Appends a message to a stream. */
+export const queueSend = {
+  name: 'queueSend',
+  sha: 'b831b850544ee2802c85aaf8220168c6eb1a3f76',
+  keys: ['stream'] as const,
+  args: ['message', 'maxMessages'] as const,
+  lua: "if redis.call('XLEN', KEYS[1]) >= tonumber(ARGV[2]) then return {0} end\n" +
+    "redis.call('XADD', KEYS[1], '*', 'message', ARGV[1])\n" +
+    "return {1}\n" +
+    "",
+} as const
+
+/** Ends a hand-over: each entry is acknowledged (and deleted), given back, left for another try, or set aside. */
+export const queueSettle = {
+  name: 'queueSettle',
+  sha: '2641ad3f9425dce753e82631376cab094f03dbc9',
+  keys: ['stream', 'dead'] as const,
+  args: ['consumer', 'claimAfterMs'] as const,
+  lua: "local GROUP = 'workers'\n" +
+    "local function pending(stream, from, to, count, ...)\n" +
+    "  local found = redis.pcall('XPENDING', stream, GROUP, from, to, count, ...)\n" +
+    "  if found.err then return {} end\n" +
+    "  return found\n" +
+    "end\n" +
+    "local function pending_of(stream, id)\n" +
+    "  local found = pending(stream, id, id, 1)[1]\n" +
+    "  if found then return found[2], found[4] end\n" +
+    "end\n" +
+    "local function delete(stream, id)\n" +
+    "  redis.call('XACK', stream, GROUP, id)\n" +
+    "  redis.call('XDEL', stream, id)\n" +
+    "end\n" +
+    "local function forget_idle(stream, consumer)\n" +
+    "  if #pending(stream, '-', '+', 1, consumer) == 0 then\n" +
+    "    redis.pcall('XGROUP', 'DELCONSUMER', stream, GROUP, consumer)\n" +
+    "  end\n" +
+    "end\n" +
+    "local stream, consumer, claim_after = KEYS[1], ARGV[1], tonumber(ARGV[2])\n" +
+    "local reply = {1}\n" +
+    "local function leave(id, due_in, times)\n" +
+    "  local idle = math.max(0, claim_after - due_in)\n" +
+    "  redis.call('XCLAIM', stream, GROUP, consumer, 0, id, 'IDLE', idle, 'RETRYCOUNT', times, 'JUSTID')\n" +
+    "end\n" +
+    "local function set_aside(id, times, why)\n" +
+    "  local entry = redis.call('XRANGE', stream, id, id)[1]\n" +
+    "  if entry then\n" +
+    "    redis.call('XADD', KEYS[2], '*', 'why', why, 'attempts', times, 'entry', id,\n" +
+    "      unpack(entry[2], 1, math.min(#entry[2], 200)))\n" +
+    "  end\n" +
+    "  delete(stream, id)\n" +
+    "end\n" +
+    "for i = 3, #ARGV, 3 do\n" +
+    "  local id, what, detail = ARGV[i], ARGV[i + 1], ARGV[i + 2]\n" +
+    "  if what == 'ack' then delete(stream, id)\n" +
+    "  else\n" +
+    "    local owner, times = pending_of(stream, id)\n" +
+    "    if owner == consumer then\n" +
+    "      if what == 'back' then leave(id, 0, times - 1)\n" +
+    "      elseif what == 'retry' then leave(id, tonumber(detail), times)\n" +
+    "      else set_aside(id, times, detail) end\n" +
+    "    end\n" +
+    "    if what == 'dead' and (owner == consumer or not owner) then reply[#reply + 1] = id end\n" +
+    "  end\n" +
+    "end\n" +
+    "return reply\n" +
+    "",
+} as const
+
+/** Hands entries of a stream to a consumer: first those whose owner has been silent for too long (it crashed, or wanted */
+export const queueTake = {
+  name: 'queueTake',
+  sha: '5c0464633bc6ee9e76907bf80002d8ef5b51b7b7',
+  keys: ['stream'] as const,
+  args: ['consumer', 'limit', 'claimAfterMs', 'cursor'] as const,
+  lua: "local GROUP = 'workers'\n" +
+    "local function pending(stream, from, to, count, ...)\n" +
+    "  local found = redis.pcall('XPENDING', stream, GROUP, from, to, count, ...)\n" +
+    "  if found.err then return {} end\n" +
+    "  return found\n" +
+    "end\n" +
+    "local function pending_of(stream, id)\n" +
+    "  local found = pending(stream, id, id, 1)[1]\n" +
+    "  if found then return found[2], found[4] end\n" +
+    "end\n" +
+    "local function delete(stream, id)\n" +
+    "  redis.call('XACK', stream, GROUP, id)\n" +
+    "  redis.call('XDEL', stream, id)\n" +
+    "end\n" +
+    "local function forget_idle(stream, consumer)\n" +
+    "  if #pending(stream, '-', '+', 1, consumer) == 0 then\n" +
+    "    redis.pcall('XGROUP', 'DELCONSUMER', stream, GROUP, consumer)\n" +
+    "  end\n" +
+    "end\n" +
+    "local stream, consumer, limit, claim_after = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])\n" +
+    "local PAGE = 100\n" +
+    "local reply, taken = {1, ''}, 0\n" +
+    "local function take(entry, attempt)\n" +
+    "  local id, fields = entry[1], entry[2] or {}\n" +
+    "  local message = ''\n" +
+    "  for i = 1, #fields, 2 do\n" +
+    "    if fields[i] == 'message' then message = fields[i + 1] end\n" +
+    "  end\n" +
+    "  taken = taken + 1\n" +
+    "  reply[3 * taken], reply[3 * taken + 1], reply[3 * taken + 2] = id, attempt, message\n" +
+    "end\n" +
+    "local function take_silent(from)\n" +
+    "  local page = pending(stream, from, '+', PAGE)\n" +
+    "  local owners = {}\n" +
+    "  for i = 1, #page do\n" +
+    "    local id, owner, idle, times = unpack(page[i])\n" +
+    "    if taken == limit then\n" +
+    "      reply[2] = id\n" +
+    "      break\n" +
+    "    end\n" +
+    "    if idle >= claim_after then\n" +
+    "      local entry = redis.call('XCLAIM', stream, GROUP, consumer, claim_after, id)[1]\n" +
+    "      if not entry then redis.call('XACK', stream, GROUP, id)\n" +
+    "      else take(entry, times + 1) end\n" +
+    "      owners[owner] = true\n" +
+    "    end\n" +
+    "    if i == PAGE then reply[2] = id end\n" +
+    "  end\n" +
+    "  for owner in pairs(owners) do\n" +
+    "    if owner ~= consumer then forget_idle(stream, owner) end\n" +
+    "  end\n" +
+    "end\n" +
+    "if redis.pcall('XPENDING', stream, GROUP).err then redis.call('XGROUP', 'CREATE', stream, GROUP, '0', 'MKSTREAM') end\n" +
+    "if limit > 0 and ARGV[4] ~= '' then take_silent(ARGV[4]) end\n" +
+    "if taken < limit then\n" +
+    "  local fresh = redis.call('XREADGROUP', 'GROUP', GROUP, consumer, 'COUNT', limit - taken, 'STREAMS', stream, '>')\n" +
+    "  if fresh then\n" +
+    "    for _, entry in ipairs(fresh[1][2]) do take(entry, 1) end\n" +
+    "  end\n" +
+    "end\n" +
+    "return reply\n" +
     "",
 } as const
 
@@ -373,7 +730,7 @@ export const readToken = {
 /** Looks up reservations by buyer, or by buyer and order number. */
 export const records = {
   name: 'records',
-  sha: '0a9f685e0c866f1556eac5732f65d13190696643',
+  sha: 'bd4e822c036f7f9afe05c18be96be2736070b0b8',
   keys: ['sale', 'released', 'owed', 'batch', 'stock', 'done'] as const,
   args: ['count'] as const,
   lua: "local function epoch_of(keys)\n" +
@@ -394,7 +751,7 @@ export const records = {
     "end\n" +
     "local function parse_record(record)\n" +
     "  if type(record) ~= 'string' then return nil end\n" +
-    "  return string.match(record, '^([hcpr])|([^|]+)|(%d+)|(%d+)|([^|]*)$')\n" +
+    "  return string.match(record, '^([hcpr])|([!-{}~]+)|(%d+)|(%d+)|([!-{}~]*)$')\n" +
     "end\n" +
     "if not epoch_of(KEYS) then return {-1} end\n" +
     "local count = tonumber(ARGV[1])\n" +
@@ -417,7 +774,9 @@ export const records = {
     "    local reason = redis.call('HGET', KEYS[2], no)\n" +
     "    reasons[#reasons + 1] = type(reason) == 'string' and reason or ''\n" +
     "  end\n" +
-    "  records[i] = type(record) == 'string' and record or '-'\n" +
+    "  if state then records[i] = record\n" +
+    "  elseif type(record) == 'string' or type(marks[i]) == 'string' and not parse_record(marks[i]) then records[i] = '?'\n" +
+    "  else records[i] = '-' end\n" +
     "end\n" +
     "return {1, redis.call('HGET', KEYS[1], 'version'), table.concat(records, ' '), table.concat(reasons, '|')}\n" +
     "",
@@ -437,7 +796,7 @@ export const revokeToken = {
 /** Walks the records of one SKU, some at a time (a record may come twice, none that stays is left out). */
 export const scan = {
   name: 'scan',
-  sha: 'd1d05e37974a66bff6282f69b11cf0628ad1dfde',
+  sha: '4fabf5ce3cd0573581fbe4a8b886145cde2b97ae',
   keys: ['sale', 'released', 'owed', 'batch', 'stock', 'done'] as const,
   args: ['cursor', 'limit'] as const,
   lua: "local function epoch_of(keys)\n" +
@@ -460,7 +819,8 @@ export const scan = {
     "local page = redis.call('HSCAN', KEYS[6], ARGV[1], 'COUNT', ARGV[2])\n" +
     "local cells, rows = page[2], {}\n" +
     "local first = type(cells[0]) == 'string' and 0 or 1 -- a list within a list begins at 0 in ioredis-mock\n" +
-    "for i = 1, #cells do rows[i] = cells[first + i - 1] end\n" +
+    "for i = 1, #cells do rows[i] = string.gsub(cells[first + i - 1], '\\n" +
+    "', ' ') end\n" +
     "return {1, page[1], redis.call('HGET', KEYS[1], 'version'), table.concat(rows, '\\n" +
     "')}\n" +
     "",
@@ -469,7 +829,7 @@ export const scan = {
 /** Claims batches whose message is not known to be in the queue, or that nobody confirmed for too long. */
 export const takeOwed = {
   name: 'takeOwed',
-  sha: 'c68b0affb1af2989af23327fa7715485c6c05008',
+  sha: '4eb1f7da95f788f1fcaad7cd0c74945aff4d6d42',
   keys: ['sale', 'released', 'owed', 'batch'] as const,
   args: ['leaseMs', 'closeAfterMs', 'limit'] as const,
   lua: "local function epoch_of(keys)\n" +
@@ -494,17 +854,20 @@ export const takeOwed = {
     "local reply = {1}\n" +
     "for i = 1, #members do\n" +
     "  local batch_id, accepted = string.match(members[i], '^([^ ]+)(.*)$')\n" +
-    "  local message = batch_id and redis.call('HGET', KEYS[4], batch_id)\n" +
+    "  batch_id = batch_id or members[i]\n" +
+    "  local message = redis.call('HGET', KEYS[4], batch_id)\n" +
+    "  local born = tonumber(redis.call('HGET', KEYS[4], ' ' .. batch_id) or '') or now\n" +
+    "  local due = 'send'\n" +
     "  if type(message) ~= 'string' then\n" +
+    "    due, message = 'lost', ''\n" +
     "    redis.call('ZREM', KEYS[3], members[i])\n" +
+    "    redis.call('HDEL', KEYS[4], ' ' .. batch_id)\n" +
     "  else\n" +
-    "    local born = tonumber(redis.call('HGET', KEYS[4], ' ' .. batch_id) or '') or now\n" +
-    "    local due = 'send'\n" +
     "    if accepted ~= '' or now - born >= tonumber(ARGV[2]) then due = 'close' end\n" +
     "    redis.call('ZADD', KEYS[3], whole(now + tonumber(ARGV[1])), members[i])\n" +
-    "    local size = #reply\n" +
-    "    reply[size + 1], reply[size + 2], reply[size + 3] = due, whole(born), message\n" +
     "  end\n" +
+    "  local size = #reply\n" +
+    "  reply[size + 1], reply[size + 2], reply[size + 3], reply[size + 4] = due, batch_id, whole(born), message\n" +
     "end\n" +
     "return {unpack(reply)}\n" +
     "",
@@ -513,9 +876,9 @@ export const takeOwed = {
 /** Adds units to an SKU, or withdraws them, once per operation id. */
 export const topUp = {
   name: 'topUp',
-  sha: '76b8e666ccc1fcf66da5c48063c3d736e5965d09',
+  sha: '15453693295e188759bc36b8bedd717c49688d30',
   keys: ['sale', 'released', 'owed', 'batch', 'stock', 'done'] as const,
-  args: ['units', 'operationId'] as const,
+  args: ['units', 'operationId', 'maxUnits'] as const,
   lua: "local function epoch_of(keys)\n" +
     "  local epoch = redis.call('HGET', keys[1], ' ')\n" +
     "  if type(epoch) ~= 'string' or tonumber(epoch) == nil then return nil end\n" +
@@ -532,12 +895,17 @@ export const topUp = {
     "local function whole(number)\n" +
     "  return string.format('%.0f', number)\n" +
     "end\n" +
+    "local function count_of(text)\n" +
+    "  if type(text) ~= 'string' or not string.match(text, '^%d+$') then return nil end\n" +
+    "  local number = tonumber(text) + 0.0\n" +
+    "  if number > 9007199254740991 then return nil end\n" +
+    "  return number\n" +
+    "end\n" +
     "local function read_numbers(stock)\n" +
     "  local v = redis.call('HMGET', stock, 'total', 'available', 'frozen', 'sold', 'pending', 'over')\n" +
     "  for i = 1, 6 do\n" +
-    "    local number = tonumber(v[i])\n" +
-    "    if number == nil or number < 0 or number > 9007199254740991 or number ~= math.floor(number) then return nil end\n" +
-    "    v[i] = number + 0.0\n" +
+    "    v[i] = count_of(v[i])\n" +
+    "    if not v[i] then return nil end\n" +
     "  end\n" +
     "  local n = {total = v[1], available = v[2], frozen = v[3], sold = v[4], pending = v[5], over = v[6]}\n" +
     "  if n.total ~= n.available + n.frozen + n.sold or n.pending > n.frozen or n.over > n.total then return nil end\n" +
@@ -549,6 +917,8 @@ export const topUp = {
     "local field = ' ' .. ARGV[2]\n" +
     "if redis.call('HEXISTS', KEYS[5], field) == 1 then return {2} end\n" +
     "local units = tonumber(ARGV[1])\n" +
+    "local sellable = n.total - n.over + units\n" +
+    "if sellable < 0 or sellable > tonumber(ARGV[3]) then return {0} end\n" +
     "if units >= 0 then\n" +
     "  local paid = math.min(n.over, units)\n" +
     "  n.over, n.total, n.available = n.over - paid, n.total + units - paid, n.available + units - paid\n" +
@@ -564,7 +934,7 @@ export const topUp = {
 /** Creates the keys of an activity, stopped; or compares those that exist with what they should be. */
 export const warmUp = {
   name: 'warmUp',
-  sha: '8ec772ca48ef8d26f2de1bc9714e49a2d61ce299',
+  sha: 'c4b924927e8ec489b99b6f40b838b023e729246a',
   keys: ['sale', 'released', 'owed', 'batch'] as const,
   args: ['version', 'opensAt', 'endsAt', 'tokens', 'tokenEpoch', 'maxPerOrder', 'high', 'low', 'scripts', 'expiresAt', 'skus'] as const,
   lua: "local function epoch_of(keys)\n" +
@@ -583,34 +953,41 @@ export const warmUp = {
     "local function whole(number)\n" +
     "  return string.format('%.0f', number)\n" +
     "end\n" +
+    "local function count_of(text)\n" +
+    "  if type(text) ~= 'string' or not string.match(text, '^%d+$') then return nil end\n" +
+    "  local number = tonumber(text) + 0.0\n" +
+    "  if number > 9007199254740991 then return nil end\n" +
+    "  return number\n" +
+    "end\n" +
     "local function read_numbers(stock)\n" +
     "  local v = redis.call('HMGET', stock, 'total', 'available', 'frozen', 'sold', 'pending', 'over')\n" +
     "  for i = 1, 6 do\n" +
-    "    local number = tonumber(v[i])\n" +
-    "    if number == nil or number < 0 or number > 9007199254740991 or number ~= math.floor(number) then return nil end\n" +
-    "    v[i] = number + 0.0\n" +
+    "    v[i] = count_of(v[i])\n" +
+    "    if not v[i] then return nil end\n" +
     "  end\n" +
     "  local n = {total = v[1], available = v[2], frozen = v[3], sold = v[4], pending = v[5], over = v[6]}\n" +
     "  if n.total ~= n.available + n.frozen + n.sold or n.pending > n.frozen or n.over > n.total then return nil end\n" +
     "  return n\n" +
     "end\n" +
     "local skus = tonumber(ARGV[11])\n" +
-    "local there = 0\n" +
-    "for i = 1, #KEYS do there = there + redis.call('EXISTS', KEYS[i]) end\n" +
+    "local function tag_of(i) return {KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[3 + 2 * i], KEYS[4 + 2 * i]} end\n" +
+    "local function exist(first, last)\n" +
+    "  local there = 0\n" +
+    "  for i = first, last do there = there + redis.call('EXISTS', KEYS[i]) end\n" +
+    "  return there\n" +
+    "end\n" +
     "local epoch = '0'\n" +
-    "if there > 0 then\n" +
-    "  if there < #KEYS then return {-1} end\n" +
-    "  local sale, untouched = nil, true\n" +
-    "  for i = 1, skus do\n" +
-    "    local keys = {KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[3 + 2 * i], KEYS[4 + 2 * i]}\n" +
-    "    epoch = epoch_of(keys)\n" +
-    "    if not epoch then return {-1} end\n" +
-    "    local n = read_numbers(keys[5])\n" +
-    "    if not n then return {-1} end\n" +
-    "    if n.available ~= n.total or n.over > 0 or redis.call('HLEN', keys[6]) > 1 then untouched = false end\n" +
-    "  end\n" +
-    "  sale = redis.call('HMGET', KEYS[1], 'version', 'opensAt', 'endsAt', 'tokens', 'maxPerOrder', 'state', 'scripts')\n" +
+    "if exist(1, 4) == 0 then\n" +
+    "  if exist(5, #KEYS) > 0 then return {-1} end\n" +
+    "else\n" +
+    "  epoch = epoch_of({KEYS[1], KEYS[2], KEYS[3], KEYS[4]})\n" +
+    "  if not epoch then return {-1} end\n" +
+    "  local sale = redis.call('HMGET', KEYS[1], 'version', 'opensAt', 'endsAt', 'tokens', 'maxPerOrder', 'state', 'scripts',\n" +
+    "    'seq')\n" +
     "  if sale[1] == ARGV[1] then\n" +
+    "    for i = 1, skus do\n" +
+    "      if not (epoch_of(tag_of(i)) and read_numbers(KEYS[3 + 2 * i])) then return {-1} end\n" +
+    "    end\n" +
     "    if sale[2] ~= ARGV[2] then return {0, 'opensAt', 0} end\n" +
     "    if sale[3] ~= ARGV[3] then return {0, 'endsAt', 0} end\n" +
     "    if sale[4] ~= ARGV[4] then return {0, 'tokens', 0} end\n" +
@@ -625,7 +1002,14 @@ export const warmUp = {
     "    end\n" +
     "    return {2}\n" +
     "  end\n" +
-    "  if sale[6] ~= 'stopped' or not untouched then return {-2} end\n" +
+    "  if sale[6] ~= 'stopped' or sale[8] ~= '0' then return {-2} end\n" +
+    "  for i = 1, skus do\n" +
+    "    local stock, done = KEYS[3 + 2 * i], KEYS[4 + 2 * i]\n" +
+    "    local there = exist(3 + 2 * i, 4 + 2 * i)\n" +
+    "    local n = read_numbers(stock)\n" +
+    "    if there == 1 or there == 2 and not n then return {-1} end\n" +
+    "    if n and (n.available ~= n.total or n.over > 0 or redis.call('HLEN', done) > 1) then return {-2} end\n" +
+    "  end\n" +
     "end\n" +
     "for i = 1, skus do\n" +
     "  if tonumber(ARGV[11 + 2 * i]) > 0 then return {-1} end\n" +
@@ -649,5 +1033,5 @@ export const warmUp = {
     "",
 } as const
 
-/** The SHA over all scripts: a sale is pinned to it at warm-up. */
-export const SCRIPT_SET = '90e4143d25bf60af05c375ebd88f2a961088737a'
+/** The SHA over the scripts of a sale: it is pinned to it at warm-up. */
+export const SCRIPT_SET = 'ee97c1c2292600ee99efc2bdc85a0c8d5f56c013'

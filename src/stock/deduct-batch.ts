@@ -7,7 +7,7 @@ import { heldRecord, parseRecord } from './record.js'
 /** A checked request on its way into a batch. */
 export interface Candidate {
   readonly reservation: Reservation
-  /** The payload as JSON text, serialised once. */
+  /** The payload as JSON text, to compare and to measure. */
   readonly payload: string | undefined
   readonly token: TokenProof | undefined
   /** The host named the order number itself, so only a request of that number is equal. */
@@ -29,9 +29,11 @@ export function sameRequest(a: Candidate, b: Candidate): boolean {
   )
 }
 
-/** About what a candidate adds to the message. */
-export function bytesOf(c: Candidate): number {
-  return 320 + (c.payload?.length ?? 0) * 2
+/** What a candidate adds to the message at most: ids may need escaping, only a payload has characters of many bytes. */
+export function bytesOf({ reservation: r, payload }: Candidate): number {
+  const ids =
+    r.orderNo.length + r.activityId.length + r.skuId.length + r.userId.length + r.version.length
+  return 180 + 2 * ids + (payload === undefined ? 0 : Buffer.byteLength(payload))
 }
 
 /** The message of a batch: all candidates as JSON. The winners are those whose record bears their order number. */
@@ -41,7 +43,7 @@ export function batchMessage(
   candidates: readonly Candidate[],
 ): string {
   const reservations = candidates.map((c) => JSON.stringify(c.reservation)).join(',')
-  return `{"schema":1,"batchId":${JSON.stringify(batchId)},"activityId":${JSON.stringify(ref.activityId)},"skuId":${JSON.stringify(ref.skuId)},"reservations":[${reservations}]}`
+  return `{"schema":1,"batchId":"${batchId}","activityId":${JSON.stringify(ref.activityId)},"skuId":${JSON.stringify(ref.skuId)},"reservations":[${reservations}]}`
 }
 
 /** The script's arguments for the candidates, and the keys of their stored tokens behind the six of the tag. */
@@ -108,6 +110,7 @@ export function readReply(
 function answer(code: number, { reservation }: Candidate, detail: () => string): DeductAnswer {
   switch (code) {
     case 1:
+    case 3:
       return { status: 'reserved', reservation, replayed: false }
     case 0:
       return { status: 'sold-out' }
@@ -157,16 +160,12 @@ function answer(code: number, { reservation }: Candidate, detail: () => string):
 export function wonBatch(
   ref: SkuRef,
   batchId: string,
-  candidates: readonly Candidate[],
   answers: readonly DeductAnswer[],
 ): Batch | null {
   const reservations: Reservation[] = []
-  answers.forEach((a, i) => {
-    const own = (candidates[i] as Candidate).reservation
-    // A script that ran twice (the client sends again after a reconnect) answers its own winners as replays.
-    if ('status' in a && a.status === 'reserved' && a.reservation.orderNo === own.orderNo)
-      reservations.push(own)
-  })
+  for (const answer of answers)
+    if ('status' in answer && answer.status === 'reserved' && !answer.replayed)
+      reservations.push(answer.reservation)
   return reservations.length === 0 ? null : { schema: 1, batchId, ...ref, reservations }
 }
 

@@ -16,7 +16,9 @@ import {
   sameRequest,
   wonBatch,
 } from './deduct-batch.js'
+import { checkDelivered } from './owed.js'
 import type { SeenSeq } from './seen-seq.js'
+import { Slots } from './slots.js'
 
 export type DeductOutcome = Deducted | Unknown | Refusal
 
@@ -24,6 +26,8 @@ export interface DeductionsOptions {
   readonly runner: ScriptRunner
   readonly seen: SeenSeq
   readonly deliver: 'nothing-owed' | ((batch: Batch, signal: AbortSignal) => Promise<Delivered>)
+  /** Told of what went wrong where no caller hears of it; must not throw. */
+  readonly onError: (error: unknown) => void
   /** Tells Redis what became of a batch. */
   readonly delivered: (batch: Batch, outcome: Delivered) => Promise<void>
   readonly maxBatch: number
@@ -35,16 +39,23 @@ export interface DeductionsOptions {
   readonly owedAfterMs: number
 }
 
+/** What a message has beside its reservations, at most: three ids of 64 characters that may need escaping. */
+const ENVELOPE_BYTES = 512
+
 const FULL: Busy = { status: 'busy', cause: 'waiting-room', retryAfterMs: 1000 }
 
 /** Batches of deductions, and their delivery to the queue: one lane for each activity, SKU and version. */
 export class Deductions {
   private readonly lanes = new Map<string, Coalescer<Candidate, DeductOutcome>>()
-  private readonly deliveries = new Set<Promise<unknown>>()
-  private readonly waitingForSlot: (() => void)[] = []
+  /** What a stop waits for: deliveries, and the strikes behind them. */
+  private readonly underWay = new Set<Promise<unknown>>()
+  /** While the queue is slow the lanes wait for one, then callers hear `busy`: units never leave faster than messages. */
+  private readonly slots: Slots
   private stopped = false
 
-  constructor(private readonly o: DeductionsOptions) {}
+  constructor(private readonly o: DeductionsOptions) {
+    this.slots = new Slots(o.maxDeliveries)
+  }
 
   submit(candidate: Candidate, signal?: AbortSignal): Promise<DeductOutcome> {
     if (this.stopped)
@@ -66,7 +77,7 @@ export class Deductions {
     const end = performance.now() + drainMs
     while (performance.now() < end) {
       const busy = [...this.lanes.values()].some((lane) => !lane.idle)
-      if (!busy && this.deliveries.size === 0) return
+      if (!busy && this.underWay.size === 0) return
       await new Promise((resolve) => setTimeout(resolve, 5))
     }
   }
@@ -76,10 +87,11 @@ export class Deductions {
       keyOf: (c) => c.reservation.userId,
       equal: sameRequest,
       bytesOf,
-      run: (candidates) => this.runBatch(ref, version, candidates),
+      turn: () => this.slots.take(),
+      run: (candidates, endTurn) => this.runBatch(ref, version, candidates, endTurn),
       full: () => FULL,
       maxBatch: this.o.maxBatch,
-      maxBytes: this.o.maxBatchBytes,
+      maxBytes: this.o.maxBatchBytes - ENVELOPE_BYTES,
       maxWaiting: this.o.maxWaiting,
       maxWaitMs: this.o.maxWaitMs,
     })
@@ -95,8 +107,30 @@ export class Deductions {
     ref: SkuRef,
     version: string,
     candidates: readonly Candidate[],
+    endTurn: () => void,
   ): Promise<readonly (DeductOutcome | Promise<DeductOutcome>)[]> {
-    await this.deliverySlot()
+    let delivery: Promise<ReadonlySet<string>> | null = null
+    try {
+      const { answers, batch } = await this.take(ref, version, candidates)
+      if (batch) delivery = this.track(this.deliverBatch(batch))
+      return answers.map((answer) => settled(answer, delivery))
+    } catch (error) {
+      // Not known is not failed: the unit may be held, the relay finds it.
+      if (error instanceof FlashSaleError && error.code === 'OUTCOME_UNKNOWN')
+        return candidates.map((c) => ({ status: 'unknown', orderNo: c.reservation.orderNo }))
+      throw error
+    } finally {
+      if (delivery) void delivery.then(endTurn)
+      else endTurn()
+    }
+  }
+
+  /** One script: an answer for each candidate, and the batch of those who took units. */
+  private async take(
+    ref: SkuRef,
+    version: string,
+    candidates: readonly Candidate[],
+  ): Promise<{ readonly answers: readonly DeductAnswer[]; readonly batch: Batch | null }> {
     const keys = skuKeys(ref.activityId, ref.skuId)
     const owed = this.o.deliver !== 'nothing-owed'
     const batchId = newBatchId()
@@ -112,76 +146,54 @@ export class Deductions {
       owedAfterMs: this.o.owedAfterMs,
       count: candidates.length,
     }
-    try {
-      const read = readReply(await this.o.runner.run(deduct, keys, args, more), candidates)
-      if ('status' in read) return candidates.map(() => read)
-      this.o.seen.learn(ref.activityId, read.epoch, read.seq)
-      return this.answerAll(ref, batchId, candidates, read.answers)
-    } catch (error) {
-      // Not known is not failed: the unit may be held, the relay finds it.
-      if (error instanceof FlashSaleError && error.code === 'OUTCOME_UNKNOWN')
-        return candidates.map((c) => ({ status: 'unknown', orderNo: c.reservation.orderNo }))
-      throw error
-    }
-  }
-
-  /** Losers are answered now, winners when their batch was delivered. */
-  private answerAll(
-    ref: SkuRef,
-    batchId: string,
-    candidates: readonly Candidate[],
-    answers: readonly DeductAnswer[],
-  ): readonly (DeductOutcome | Promise<DeductOutcome>)[] {
-    const batch =
-      this.o.deliver === 'nothing-owed' ? null : wonBatch(ref, batchId, candidates, answers)
-    const closed = batch ? this.track(this.deliverBatch(batch)) : null
-    return answers.map((answer, i): DeductOutcome | Promise<DeductOutcome> => {
-      if (answer instanceof FlashSaleError) return Promise.reject(answer)
-      const orderNo = candidates[i]?.reservation.orderNo
-      if (!closed || answer.status !== 'reserved' || answer.reservation.orderNo !== orderNo)
-        return answer
-      return closed.then((numbers) => (numbers.has(orderNo) ? { status: 'try-again' } : answer))
-    })
+    const read = readReply(await this.o.runner.run(deduct, keys, args, more), candidates)
+    if ('status' in read) return { answers: candidates.map(() => read), batch: null }
+    this.o.seen.learn(ref.activityId, read.epoch, read.seq)
+    return { answers: read.answers, batch: owed ? wonBatch(ref, batchId, read.answers) : null }
   }
 
   /** The numbers that the database closed because the queue refused them. Never rejects: a batch not delivered stays owed. */
   private async deliverBatch(batch: Batch): Promise<ReadonlySet<string>> {
-    const abort = AbortSignal.timeout(this.o.deliverTimeoutMs)
-    let outcome: Delivered = 'unknown'
-    try {
-      const deliver = this.o.deliver as Exclude<DeductionsOptions['deliver'], string>
-      outcome = await within(
-        deliver(batch, abort),
-        this.o.deliverTimeoutMs,
-        () => 'unknown' as const,
-      )
-    } catch {
-      // stays owed
-    }
+    const outcome = await this.outcomeOf(batch)
     if (typeof outcome === 'object') {
-      await this.o.delivered(batch, outcome).catch(() => {})
+      await this.o.delivered(batch, outcome).catch(this.o.onError)
       return new Set(outcome.closed)
     }
     // Nobody waits for the strike: without it the relay sends once more, and consumers do not mind.
-    if (outcome !== 'unknown') void this.track(this.o.delivered(batch, outcome).catch(() => {}))
+    if (outcome !== 'unknown')
+      void this.track(this.o.delivered(batch, outcome).catch(this.o.onError))
     return NONE
   }
 
-  private track<T>(work: Promise<T>): Promise<T> {
-    this.deliveries.add(work)
-    const done = () => {
-      this.deliveries.delete(work)
-      this.waitingForSlot.shift()?.()
+  private async outcomeOf(batch: Batch): Promise<Delivered> {
+    const { deliver, deliverTimeoutMs: limit } = this.o
+    if (deliver === 'nothing-owed') return 'unknown'
+    try {
+      const delivery = deliver(batch, AbortSignal.timeout(limit))
+      return checkDelivered(await within(delivery, limit, () => 'unknown' as const))
+    } catch (error) {
+      this.o.onError(error)
+      return 'unknown'
     }
+  }
+
+  private track<T>(work: Promise<T>): Promise<T> {
+    this.underWay.add(work)
+    const done = () => this.underWay.delete(work)
     work.then(done, done)
     return work
   }
+}
 
-  /** While the queue is slow the lanes wait here, then callers hear `busy`: reservations are never taken faster than sent. */
-  private async deliverySlot(): Promise<void> {
-    while (this.deliveries.size >= this.o.maxDeliveries)
-      await new Promise<void>((resolve) => this.waitingForSlot.push(resolve))
-  }
+/** Losers are answered now, winners when their batch was delivered. */
+function settled(
+  answer: DeductAnswer,
+  delivery: Promise<ReadonlySet<string>> | null,
+): DeductOutcome | Promise<DeductOutcome> {
+  if (answer instanceof FlashSaleError) return Promise.reject(answer)
+  if (!delivery || answer.status !== 'reserved' || answer.replayed) return answer
+  const { orderNo } = answer.reservation
+  return delivery.then((closed) => (closed.has(orderNo) ? { status: 'try-again' } : answer))
 }
 
 const NONE: ReadonlySet<string> = new Set()

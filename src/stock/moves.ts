@@ -28,8 +28,8 @@ export async function moveAll(
   runner: ScriptRunner,
   moves: readonly Move[],
 ): Promise<readonly Moved[]> {
-  if (!Array.isArray(moves)) check.fail('BAD_INPUT', 'moves', 'an array', moves)
-  const checked = (moves as readonly Move[]).map(checkMove)
+  check.array(moves, 'moves')
+  const checked = Array.from(moves, checkMove)
   const groups = new Map<string, CheckedMove[]>()
   for (const m of checked) {
     const name = `${m.ref.activityId} ${m.ref.skuId}`

@@ -1,6 +1,7 @@
-import { FlashSaleError } from '../core/errors.js'
+import * as check from '../core/check.js'
+import { type ErrorCode, FlashSaleError } from '../core/errors.js'
 import { parseBatch } from '../core/message.js'
-import type { Batch, Reservation } from '../core/types.js'
+import type { Batch, Delivered } from '../core/types.js'
 import { tagKeys } from '../redis/keys.js'
 import type { ScriptRunner } from '../redis/run-script.js'
 import { delivered, takeOwed } from '../redis/scripts.generated.js'
@@ -15,13 +16,23 @@ export interface OwedBatch {
   readonly bornAt: number
 }
 
+/** What a host says became of a batch; anything else is refused, for it would be taken for "nothing left to watch". */
+export function checkDelivered(outcome: Delivered): Delivered {
+  if (typeof outcome !== 'object' || outcome === null)
+    return check.oneOf(outcome, 'outcome', ['accepted', 'unknown', 'settled'] as const)
+  check.array(outcome.closed, 'outcome.closed')
+  return { closed: outcome.closed.map((orderNo) => check.id(orderNo, 'outcome.closed')) }
+}
+
 /** The messages that Redis remembers until somebody says that they arrived. */
 export class OwedBatches {
   constructor(
     private readonly runner: ScriptRunner,
     private readonly closeAfterMs: number,
+    private readonly onError: (error: unknown) => void,
   ) {}
 
+  /** A batch that cannot be read is reported and stays owed; it does not hold up the others. */
   async take(
     activityId: string,
     o: { leaseMs: number; limit: number },
@@ -34,10 +45,18 @@ export class OwedBatches {
         `the keys of ${activityId} are missing or not of one piece`,
       )
     const owed: OwedBatch[] = []
-    for (let i = 1; i + 2 < reply.length; i += 3) {
-      const due = reply[i] === 'close' ? 'close' : 'send'
-      const batch = await this.stillHeld(parseBatch(String(reply[i + 2])))
-      if (batch) owed.push({ due, batch, bornAt: Number(reply[i + 1]) })
+    for (let i = 1; i + 3 < reply.length; i += 4) {
+      const [due, batchId, bornAt, message] = reply.slice(i, i + 4).map(String) as Claimed
+      try {
+        if (due === 'lost')
+          throw new FlashSaleError('CORRUPT', 'its message is gone; it is owed no longer')
+        const batch = await this.stillHeld(activityId, batchId, parseBatch(message))
+        if (batch) owed.push({ due, batch, bornAt: Number(bornAt) })
+      } catch (cause) {
+        if (!(cause instanceof FlashSaleError) || !OF_THE_BATCH.has(cause.code)) throw cause
+        const what = `batch ${batchId} of ${activityId}: ${cause.message}`
+        this.onError(new FlashSaleError(cause.code, what, { cause }))
+      }
     }
     return owed
   }
@@ -56,14 +75,30 @@ export class OwedBatches {
   }
 
   /** The stored message holds all candidates; winners bear their number in the record. A batch with none held is done. */
-  private async stillHeld(batch: Batch): Promise<Batch | null> {
+  private async stillHeld(
+    activityId: string,
+    batchId: string,
+    batch: Batch,
+  ): Promise<Batch | null> {
+    if (batch.activityId !== activityId || batch.batchId !== batchId)
+      throw new FlashSaleError('CORRUPT', `its message is ${batch.batchId} of ${batch.activityId}`)
     const records = await lookUp(this.runner, batch, batch.reservations)
-    if (records === 'not-warmed') return null
-    const reservations = batch.reservations.filter(
-      (_: Reservation, i) => records[i]?.state === 'held',
-    )
+    if (records === 'not-warmed')
+      throw new FlashSaleError('NOT_WARMED', `the keys of ${batch.skuId} are not of one piece`)
+    const strange = batch.reservations.filter((_, i) => records[i] === 'strange')
+    for (const { userId } of strange)
+      this.onError(new FlashSaleError('CORRUPT', `the record of buyer ${userId} cannot be read`))
+    const reservations = batch.reservations.filter((_, i) => {
+      const record = records[i]
+      return record && record !== 'strange' && record.state === 'held'
+    })
     if (reservations.length > 0) return { ...batch, reservations }
-    await this.strike(batch, 'settled')
+    if (strange.length === 0) await this.strike(batch, 'settled')
     return null
   }
 }
+
+/** What is wrong with one batch, and no reason to leave the others. */
+const OF_THE_BATCH: ReadonlySet<ErrorCode> = new Set(['CORRUPT', 'BAD_MESSAGE', 'NOT_WARMED'])
+
+type Claimed = [due: 'send' | 'close' | 'lost', batchId: string, bornAt: string, message: string]

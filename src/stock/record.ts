@@ -20,11 +20,12 @@ export function heldRecord(r: Omit<StoredRecord, 'state'>): string {
   return `h|${r.orderNo}|${r.quantity}|${r.reservedAt}|${r.tokenId}`
 }
 
+const RECORD = /^([hcpr])\|([!-{}~]+)\|(\d{1,15})\|(\d{1,15})\|([!-{}~]*)$/
+
 /** Null for anything that is not a record; the caller reports it. */
 export function parseRecord(text: string): StoredRecord | null {
-  const [letter = '', orderNo = '', quantity = '', reservedAt = '', tokenId, ...strangers] =
-    text.split('|')
+  const [, letter = '', orderNo = '', quantity, reservedAt, tokenId = ''] = RECORD.exec(text) ?? []
   const state = STATES[letter]
-  if (!state || !orderNo || tokenId === undefined || strangers.length > 0) return null
+  if (!state) return null
   return { state, orderNo, quantity: Number(quantity), reservedAt: Number(reservedAt), tokenId }
 }

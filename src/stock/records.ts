@@ -14,13 +14,35 @@ export interface ScanPage {
   readonly next: string | null
 }
 
-/** The record of each buyer, or of each buyer's number; null where there is none. */
+export interface Asked {
+  readonly userId: string
+  /** Empty for whatever number the buyer's mark names. */
+  readonly orderNo: string
+}
+
+/** Lua hands at most 8,000 values from a list to a call. */
+const MAX_ASKED = 1_000
+
+/** The record of each buyer, or of each buyer's number; null where there is none, `strange` where it cannot be read. */
 export async function lookUp(
   runner: ScriptRunner,
   ref: SkuRef,
-  asked: readonly { readonly userId: string; readonly orderNo: string }[],
-): Promise<readonly (FoundRecord | null)[] | 'not-warmed'> {
-  if (asked.length === 0) return []
+  asked: readonly Asked[],
+): Promise<readonly (FoundRecord | 'strange' | null)[] | 'not-warmed'> {
+  const found: (FoundRecord | 'strange' | null)[] = []
+  for (let i = 0; i < asked.length; i += MAX_ASKED) {
+    const some = await lookUpSome(runner, ref, asked.slice(i, i + MAX_ASKED))
+    if (some === 'not-warmed') return some
+    found.push(...some)
+  }
+  return found
+}
+
+async function lookUpSome(
+  runner: ScriptRunner,
+  ref: SkuRef,
+  asked: readonly Asked[],
+): Promise<readonly (FoundRecord | 'strange' | null)[] | 'not-warmed'> {
   const args = asked.flatMap((a) => [a.userId, a.orderNo])
   const reply = await runner.run(
     records,
@@ -32,12 +54,14 @@ export async function lookUp(
   const version = String(reply[1])
   const texts = String(reply[2]).split(' ')
   const reasons = String(reply[3]).split('|')
+  if (texts.length !== asked.length)
+    throw new FlashSaleError('CORRUPT', `records answered ${texts.length} of ${asked.length}`)
   let used = 0
   return asked.map(({ userId, orderNo }, i) => {
-    const text = texts[i] ?? '-'
+    const text = texts[i] as string
     if (text === '-') return null
     const record = parseRecord(text)
-    if (!record) throw new FlashSaleError('CORRUPT', `the record of buyer ${userId} cannot be read`)
+    if (!record) return 'strange'
     const reason = record.state === 'released' ? reasons[used++] || null : null
     if (orderNo !== '' && record.orderNo !== orderNo) return null
     const { state, quantity, reservedAt } = record

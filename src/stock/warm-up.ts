@@ -22,6 +22,10 @@ export type WarmUpResult =
 /** How long the keys outlive the last payment deadline (the source: two hours past the end). */
 const KEEP_MS = 2 * 3_600_000
 
+export function keysExpireAt(activity: Activity): number {
+  return activity.endsAt + activity.payWithinMs + KEEP_MS
+}
+
 export async function warmUp(
   runner: ScriptRunner,
   activity: Activity,
@@ -30,6 +34,8 @@ export async function warmUp(
 ): Promise<WarmUpResult> {
   const { activityId } = activity
   const high = activity.watermark ?? 5000
+  check.array(expected, 'expected')
+  for (const db of expected) check.object(db, "the database's numbers")
   const perSku: string[] = []
   const keys: string[] = []
   for (const { skuId } of activity.skus) {
@@ -55,7 +61,7 @@ export async function warmUp(
       high,
       low: Math.floor(high / 2),
       scripts: SCRIPT_SET,
-      expiresAt: activity.endsAt + activity.payWithinMs + KEEP_MS,
+      expiresAt: keysExpireAt(activity),
       skus: activity.skus.length,
     },
     { keys, args: perSku },

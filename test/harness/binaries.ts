@@ -2,17 +2,34 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { isExecutable } from './process.js'
 
-/** The programs the tests run, each with the Debian package that brings it. */
+/** The programs the tests run or are prepared with, each with the Debian packages that bring it, by what needs them. */
 const PROGRAMS = {
-  'redis-server': 'redis-server',
-  mariadbd: 'mariadb-server-core',
-  'mariadb-install-db': 'mariadb-server-core',
-  my_print_defaults: 'mariadb-client-core', // called by mariadb-install-db
-  postgres: 'postgresql',
-  initdb: 'postgresql',
-} as const
+  core: {
+    'redis-server': 'redis-server',
+    mariadbd: 'mariadb-server-core',
+    'mariadb-install-db': 'mariadb-server-core',
+    my_print_defaults: 'mariadb-client-core', // called by mariadb-install-db
+    postgres: 'postgresql',
+    initdb: 'postgresql',
+  },
+  brokers: {
+    java: 'default-jre-headless',
+    mvn: 'maven',
+    openssl: 'openssl',
+    cc: 'gcc libc6-dev', // RocketMQ listens on every address unless a compiled shim keeps it from doing so
+  },
+  mysql: {},
+  nginx: { nginx: 'nginx' },
+  load: { wrk: 'wrk' },
+} as const satisfies Record<string, Record<string, string>>
 
-type Program = keyof typeof PROGRAMS
+/** What a run may want: `core` is Redis, MariaDB and PostgreSQL, `brokers` RocketMQ and Kafka, `load` wrk. */
+export type Need = keyof typeof PROGRAMS
+export const NEEDS = Object.keys(PROGRAMS) as Need[]
+
+const PACKAGES: Readonly<Record<string, string>> = Object.assign({}, ...Object.values(PROGRAMS))
+type Keys<T> = T extends unknown ? keyof T : never
+type Program = Keys<(typeof PROGRAMS)[Need]>
 
 /** Debian keeps the database servers off the PATH. */
 function folders(): string[] {
@@ -28,7 +45,7 @@ function folders(): string[] {
   return [...(process.env['PATH'] ?? '').split(':'), '/usr/sbin', '/usr/local/bin', ...postgres]
 }
 
-function find(program: Program): string | undefined {
+export function find(program: string): string | undefined {
   return folders()
     .map((folder) => join(folder, program))
     .find(isExecutable)
@@ -39,11 +56,14 @@ export function need(program: Program): string {
   const path = find(program)
   if (path) return path
   throw new Error(
-    `${program} is not installed; on Debian: apt-get install ${PROGRAMS[program]} (npm test does it as root)`,
+    `${program} is not installed; on Debian: apt-get install ${PACKAGES[program]} (npm test does it as root)`,
   )
 }
 
-export function missingPackages(): string[] {
-  const programs = Object.keys(PROGRAMS) as Program[]
-  return [...new Set(programs.filter((p) => !find(p)).map((p) => PROGRAMS[p]))]
+export function missingPackages(needs: readonly Need[]): string[] {
+  const missing = needs
+    .flatMap((what) => Object.entries(PROGRAMS[what]))
+    .filter(([program]) => !find(program))
+    .flatMap(([, packages]) => packages.split(' '))
+  return [...new Set(missing)]
 }

@@ -1,10 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import knexPackage, { type Knex } from 'knex'
+import { askDesk } from './desk.js'
 import { removeScratch, scratchFolder } from './scratch.js'
 
-export const DATABASES = ['sqlite', 'mariadb', 'postgres'] as const
+export const DATABASES = ['sqlite', 'mariadb', 'mysql', 'postgres'] as const
 export type DatabaseKind = (typeof DATABASES)[number]
+export type ServerKind = Exclude<DatabaseKind, 'sqlite'>
 
 export interface Endpoint {
   readonly host: string
@@ -17,7 +19,7 @@ export interface Endpoint {
 /** Enough to open the database again, also in another process: plain JSON. */
 export type DatabaseAddress =
   | { readonly kind: 'sqlite'; readonly filename: string }
-  | ({ readonly kind: 'mariadb' | 'postgres' } & Endpoint)
+  | ({ readonly kind: ServerKind } & Endpoint)
 
 /** knex prints what it also rejects with: every refused connection to a server that a test has killed. */
 const SILENT = { warn() {}, error() {}, deprecate() {}, debug() {} }
@@ -31,8 +33,8 @@ export interface FreshDatabase {
 }
 
 /**
- * A database of its own, empty. MariaDB and PostgreSQL live on the servers of the `real` project unless `server` names
- * another; SQLite needs nothing. The pool opens connections as they are needed, `poolMax` at most
+ * A database of its own, empty. Unless `server` names another, it lives on the one server of its kind that all test files
+ * of a run share and the first to ask starts; SQLite needs nothing. The pool opens connections as they are needed, `poolMax` at most
  * (10; SQLite always 1, its driver is synchronous).
  */
 export async function freshDatabase(
@@ -77,7 +79,7 @@ export function openDatabase(
     })
   const { kind, ...endpoint } = address
   return knexPackage({
-    client: kind === 'mariadb' ? 'mysql2' : 'pg',
+    client: kind === 'postgres' ? 'pg' : 'mysql2',
     connection: { ...endpoint, port: o.port ?? endpoint.port },
     pool: { min: 0, max: o.poolMax ?? 10 },
     log: SILENT,
@@ -99,10 +101,13 @@ async function alone(server: DatabaseAddress, act: (admin: Knex) => Promise<unkn
   }
 }
 
-/** Asked only here, so that child processes and benches can use this file without vitest. */
-async function sharedServer(kind: 'mariadb' | 'postgres'): Promise<Endpoint> {
+/**
+ * The server of this kind that all files of the run share; started now if nobody asked before. Vitest is asked only here,
+ * so that child processes and benches can use this file without it.
+ */
+export async function sharedServer(kind: ServerKind): Promise<Endpoint> {
   const { inject } = await import('vitest')
-  const server = inject(kind)
-  if (server) return server
+  const desk = inject('desk')
+  if (desk) return askDesk(desk, kind)
   throw new Error(`no ${kind} here: tests that need servers belong in test/real`)
 }

@@ -1,34 +1,33 @@
 import type { TestProject } from 'vitest/node'
-import type { Endpoint } from './databases.js'
+import { openDesk } from './desk.js'
 import { removeAbandonedScratch } from './scratch.js'
 import { startMariadb } from './services/mariadb.js'
+import { startMysql } from './services/mysql.js'
 import { startPostgres } from './services/postgres.js'
 import type { DatabaseServer } from './services/server.js'
 
 declare module 'vitest' {
   interface ProvidedContext {
-    mariadb: Endpoint
-    postgres: Endpoint
+    desk: number
   }
 }
 
 /**
- * One MariaDB and one PostgreSQL for all files of the `real` project, each test with a database of its own. A Redis
- * is so cheap that every test starts its own, and so does a test that harms its database server.
+ * One MariaDB, MySQL and PostgreSQL for all files of a project, each started when a file asks for it (`freshDatabase`),
+ * each test with a database of its own. A Redis is so cheap that every test starts its own. Whoever harms a server, and
+ * every file that needs a broker, starts its own too.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   removeAbandonedScratch()
-  const servers = await Promise.all([startMariadb(), startPostgres()])
-  const [mariadb, postgres] = servers
-  project.provide('mariadb', endpoint(mariadb))
-  project.provide('postgres', endpoint(postgres))
+  const starters = { mariadb: startMariadb, mysql: startMysql, postgres: startPostgres }
+  const desk = await openDesk<DatabaseServer>(
+    starters,
+    // What can be sent to another process.
+    ({ host, port, user, password, database }) => ({ host, port, user, password, database }),
+  )
+  project.provide('desk', desk.port)
   return async () => {
-    await Promise.all(servers.map((server) => server.stop()))
+    await desk.close()
     removeAbandonedScratch() // of processes that tests have killed
   }
-}
-
-/** What can be sent to another process. */
-function endpoint({ host, port, user, password, database }: DatabaseServer): Endpoint {
-  return { host, port, user, password, database }
 }

@@ -1,3 +1,7 @@
+export { startKafka } from './services/kafka.js'
 export { startMariadb } from './services/mariadb.js'
+export { startMysql } from './services/mysql.js'
+export { startNginx } from './services/nginx.js'
 export { startPostgres } from './services/postgres.js'
 export { startRedis, startRedisCluster } from './services/redis.js'
+export { startRocketmq } from './services/rocketmq.js'

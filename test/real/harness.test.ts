@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { Redis } from 'ioredis'
-import { afterEach, describe, expect, inject, it } from 'vitest'
-import { DATABASES, freshDatabase, openDatabase } from '../harness/databases.js'
+import { afterEach, describe, expect, it } from 'vitest'
+import { DATABASES, freshDatabase, openDatabase, sharedServer } from '../harness/databases.js'
 import { until } from '../harness/net.js'
 import { runningProcesses } from '../harness/process.js'
 import { freshRedis, mockRedis } from '../harness/redis.js'
@@ -169,7 +169,7 @@ describe('TcpProxy', () => {
     'swallows the reply to a COMMIT on %s',
     async (kind) => {
       const { knex, address, destroy } = await freshDatabase(kind)
-      const proxy = await TcpProxy.to(inject(kind).port)
+      const proxy = await TcpProxy.to((await sharedServer(kind)).port)
       const behind = openDatabase(address, { port: proxy.port })
       cleanUps.push(
         destroy,

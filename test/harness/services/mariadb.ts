@@ -10,10 +10,10 @@ import { type DatabaseServer, runServer } from './server.js'
 
 const run = promisify(execFile)
 
-const APP = { user: 'app', password: 'app', database: 'app' } as const
+export const APP = { user: 'app', password: 'app', database: 'app' } as const
 
-/** Runs at every start, before the port opens. */
-const INIT_SQL = `
+/** Runs at every start, before the port opens; MySQL's too. */
+export const INIT_SQL = `
 CREATE DATABASE IF NOT EXISTS app;
 CREATE USER IF NOT EXISTS 'app'@'${LOOPBACK}' IDENTIFIED BY 'app';
 GRANT ALL ON *.* TO 'app'@'${LOOPBACK}' WITH GRANT OPTION;

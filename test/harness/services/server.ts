@@ -28,10 +28,15 @@ export interface Recipe {
   readonly port?: number
   readonly command: string
   readonly args: (port: number) => readonly string[]
+  readonly env?: NodeJS.ProcessEnv
   readonly asUser?: string
-  /** Resolves true once the server does real work; a throw counts as "not yet". */
-  readonly ready: (port: number) => Promise<boolean>
+  /** Resolves true once the server does real work; a throw counts as "not yet". `output` is what it wrote so far. */
+  readonly ready: (port: number, output: () => string) => Promise<boolean>
   readonly cleanUp: () => void
+  /** 30 s unless it is slower. */
+  readonly startWithinMs?: number
+  /** How long `restart` and `stop` wait after SIGTERM before they kill: 10 s unless waiting gains nothing. */
+  readonly endWithinMs?: number
 }
 
 export async function runServer(recipe: Recipe): Promise<Server> {
@@ -48,11 +53,11 @@ export async function runServer(recipe: Recipe): Promise<Server> {
     kill: (signal) => child.kill(signal),
     async restart() {
       if (stopped) throw new Error(`${recipe.name} was stopped, its data is gone`)
-      await child.stop()
+      await child.stop(recipe.endWithinMs)
       child = await launch(recipe, port)
     },
     stop() {
-      stopped ??= child.stop().then(recipe.cleanUp)
+      stopped ??= child.stop(recipe.endWithinMs).then(recipe.cleanUp)
       return stopped
     },
   }
@@ -61,14 +66,18 @@ export async function runServer(recipe: Recipe): Promise<Server> {
 async function launch(recipe: Recipe, port: number): Promise<RunningProcess> {
   const child = await start({ ...recipe, args: recipe.args(port) })
   try {
-    await until(`${recipe.name} on port ${port} answers`, async () => {
-      if (!child.isAlive()) return true // leave the loop at once; reported below
-      return await recipe.ready(port)
-    })
+    await until(
+      `${recipe.name} on port ${port} answers`,
+      async () => {
+        if (!child.isAlive()) return true // leave the loop at once; reported below
+        return await recipe.ready(port, child.output)
+      },
+      recipe.startWithinMs,
+    )
     if (!child.isAlive()) throw new Error(`${recipe.name} ended while starting`)
     return child
   } catch (cause) {
-    await child.stop(0)
+    await child.kill('SIGKILL')
     throw new Error(`${recipe.name} did not start:\n${child.output().slice(-2000)}`, { cause })
   }
 }

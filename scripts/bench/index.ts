@@ -1,0 +1,39 @@
+import { existsSync } from 'node:fs'
+import type { Measured } from './measure.js'
+
+const NAMES = ['admission', 'latency', 'confirm', 'reconcile', 'http'] as const
+
+const HELP = `npm run bench -- ${NAMES.join('|')} [--json]
+
+Starts the real servers it needs on free loopback ports, measures, and ends them.
+What is compared runs in one go and by turns, and the figures are medians of the
+rounds: on a machine that is shared or of another make the ratios still hold.
+
+The last line is JSON: {"bench", "ratios", "medians"}. With --json it is the only one.`
+
+type Bench = (o: { readonly log: (line: string) => void }) => Promise<Measured>
+
+async function main(args: readonly string[]): Promise<number> {
+  const [name, ...more] = args.filter((arg) => arg !== '--json')
+  if (name === '--help' || name === '-h') {
+    console.log(HELP)
+    return 0
+  }
+  if (!NAMES.some((known) => known === name) || more.length > 0) {
+    console.error(`name one of: ${NAMES.join(', ')}`)
+    return 2
+  }
+  const file = new URL(`./${name}.ts`, import.meta.url)
+  if (!existsSync(file)) {
+    console.error(`the bench ${name} comes with a later version`)
+    return 2
+  }
+  const { run } = (await import(file.href)) as { readonly run: Bench }
+  const quiet = args.includes('--json')
+  const { ratios, medians } = await run({ log: quiet ? () => {} : console.log })
+  if (!quiet) for (const figures of [medians, ratios]) console.table(figures)
+  console.log(JSON.stringify({ bench: name, ratios, medians }))
+  return 0
+}
+
+process.exitCode = await main(process.argv.slice(2))

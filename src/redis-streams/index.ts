@@ -1,0 +1,1 @@
+export { RedisStreamQueue, type RedisStreamQueueOptions } from './redis-stream-queue.js'

@@ -1,0 +1,6 @@
+export {
+  type QueueCase,
+  type QueueFeature,
+  type QueueUnderTest,
+  queueSuite,
+} from './queue-suite.js'

@@ -1,0 +1,151 @@
+import type { Move, Moved } from '../../../src/core/types.js'
+
+/** The rules of a sale as a reader of the design would write them down: no Redis, no batches, no Lua. */
+
+type State = 'held' | 'confirmed' | 'paid' | 'released'
+interface Rec {
+  state: State
+  readonly orderNo: string
+  readonly quantity: number
+  readonly token: string
+}
+export interface Ask {
+  readonly userId: string
+  readonly orderNo: string
+  readonly quantity: number
+  readonly token: string
+}
+
+export class SaleModel {
+  S: number
+  available: number
+  frozen = 0
+  sold = 0
+  pending = 0
+  over = 0
+  waiting = 0
+  busy = false
+  open = true
+  /** By buyer; and by buyer and number where he has two. */
+  readonly marks = new Map<string, Rec>()
+  readonly beside = new Map<string, Rec>()
+  readonly released = new Set<string>()
+  readonly operations = new Set<string>()
+
+  constructor(
+    units: number,
+    readonly maxPerOrder: number,
+    readonly high: number,
+  ) {
+    this.S = units
+    this.available = units
+  }
+
+  deduct(ask: Ask): string {
+    const mark = this.marks.get(ask.userId)
+    const live = mark && mark.state !== 'released' ? mark : undefined
+    if (live && (live.orderNo === ask.orderNo || (ask.token && live.token === ask.token)))
+      return `replay ${live.orderNo} ${live.quantity}`
+    if (mark && !live) {
+      const adopted = this.beside.get(`${ask.userId} ${ask.orderNo}`)
+      if (adopted && adopted.state !== 'released')
+        return `replay ${adopted.orderNo} ${adopted.quantity}`
+      if (this.released.has(ask.orderNo)) return 'try-again'
+    }
+    if (!this.open) return 'stopped'
+    if (ask.quantity > this.maxPerOrder) return 'over-limit'
+    if (live) return `already-bought ${live.orderNo}`
+    if (this.busy) return 'busy'
+    if (this.available < ask.quantity)
+      return this.available === 0 ? 'sold-out' : `not-enough ${this.available}`
+    const { orderNo, quantity, token } = ask
+    this.marks.set(ask.userId, { state: 'held', orderNo, quantity, token })
+    this.available -= quantity
+    this.frozen += quantity
+    this.pending += quantity
+    this.waiting += 1
+    if (this.waiting >= this.high) this.busy = true
+    return `reserved ${orderNo} ${quantity}`
+  }
+
+  /** All moves of one call; admission resumes by what has become of all of them. */
+  move(moves: readonly Move[]): Moved[] {
+    const moved = moves.map((m) => this.moveOne(m))
+    const wrote = moved.some((m) => m === 'done' || m === 'adopted')
+    if (wrote && this.waiting <= Math.floor(this.high / 2)) this.busy = false
+    return moved
+  }
+
+  private moveOne({ to, reservation: { userId, orderNo, quantity } }: Move): Moved {
+    const mark = this.marks.get(userId)
+    const key = `${userId} ${orderNo}`
+    const rec = mark?.orderNo === orderNo ? mark : this.beside.get(key)
+    if (!rec) {
+      if (this.released.has(orderNo)) return to === 'released' ? 'already' : 'refused'
+      if (to === 'released') return 'unknown'
+      const adopted = { state: to, orderNo, quantity, token: '' }
+      if (!mark || mark.state === 'released') this.marks.set(userId, adopted)
+      else this.beside.set(key, adopted)
+      const there = Math.min(this.available, quantity)
+      this.available -= there
+      this.over += quantity - there
+      this[to === 'paid' ? 'sold' : 'frozen'] += quantity
+      return 'adopted'
+    }
+    if (rec.state === to) return 'already'
+    if (rec.state === 'released') return 'refused'
+    if (rec.state === 'paid') return to === 'released' ? 'refused' : 'already'
+    if (rec.state === 'held') {
+      this.pending -= rec.quantity
+      this.waiting -= 1
+    }
+    rec.state = to
+    if (to === 'confirmed') return 'done'
+    this.frozen -= rec.quantity
+    if (to === 'paid') this.sold += rec.quantity
+    else {
+      const owed = Math.min(this.over, rec.quantity)
+      this.over -= owed
+      this.available += rec.quantity - owed
+      this.released.add(orderNo)
+    }
+    return 'done'
+  }
+
+  topUp(units: number, operation: string): 'ok' | 'refused' {
+    if (this.operations.has(operation)) return 'ok'
+    if (this.S + units < 0) return 'refused'
+    this.operations.add(operation)
+    this.S += units
+    if (units > 0) {
+      const owed = Math.min(this.over, units)
+      this.over -= owed
+      this.available += units - owed
+    } else {
+      const there = Math.min(this.available, -units)
+      this.available -= there
+      this.over += -units - there
+    }
+    return 'ok'
+  }
+
+  numbers() {
+    const { available, frozen, sold, pending, over, waiting } = this
+    return { total: available + frozen + sold, available, frozen, sold, pending, over, waiting }
+  }
+
+  /** Field and record of each buyer, as Redis should hold them, without the instants. */
+  ledger(): Record<string, string> {
+    const rows: Record<string, string> = {}
+    const write = (field: string, r: Rec) => {
+      rows[field] = `${r.state[0]}|${r.orderNo}|${r.quantity}|${r.token}`
+    }
+    for (const [userId, rec] of this.marks) write(userId, rec)
+    for (const [key, rec] of this.beside) write(` ${key}`, rec)
+    return rows
+  }
+
+  clone(): SaleModel {
+    return Object.assign(Object.create(SaleModel.prototype), structuredClone({ ...this }))
+  }
+}
