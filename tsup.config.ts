@@ -9,6 +9,8 @@ export default defineConfig({
     express: 'src/express/index.ts',
     koa: 'src/koa/index.ts',
     'redis-streams': 'src/redis-streams/index.ts',
+    kafka: 'src/kafka/index.ts',
+    rocketmq: 'src/rocketmq/index.ts',
     testing: 'src/testing/index.ts',
   },
   format: ['esm', 'cjs'],

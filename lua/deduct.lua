@@ -18,7 +18,8 @@
 -- ARGV[6] message string, all candidates as JSON
 -- ARGV[7] owedAfterMs number, from when the relay may send the batch
 -- ARGV[8] count number
--- ARGV[9...] userId, orderNo, quantity, issue ('' without a token), tokenId ('' without), tokenKey (index in KEYS, '' if not stored), record; for each candidate
+-- ARGV[9...] userId, record (as it will stand if the units are there), token ('' without, or its issue and its index in
+--   KEYS, 0 if not stored, joined by a blank); for each candidate
 -- Returns {1, epoch, seq, codes, details}; codes and details joined by blanks, one code for each candidate:
 --   1 reserved, 3 reserved by an earlier run of this very batch (the client sends again after a
 --   reconnect), 0 sold out, 2 replayed (detail: record),
@@ -53,23 +54,26 @@ local busy = sale[10] == '1'
 
 local count = tonumber(ARGV[8])
 local users = {}
-for i = 1, count do users[i] = ARGV[7 * i + 2] end
+for i = 1, count do users[i] = ARGV[3 * i + 6] end
 local records = redis.call('HMGET', KEYS[6], unpack(users))
 
 local codes, details, writes, seen = {}, {}, {}, {}
 local units, orders = 0, 0
 for i = 1, count do
-  local at = 7 * i + 2
-  local user, order_no, quantity = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
-  local issue, token_id, token_key = ARGV[at + 3], ARGV[at + 4], ARGV[at + 5]
+  local at = 3 * i + 6
+  local user, own_record = ARGV[at], ARGV[at + 1]
+  local _, order_no, quantity, _, token_id = parse_record(own_record)
+  quantity = tonumber(quantity)
+  local issue, token_key
+  if ARGV[at + 2] ~= '' then issue, token_key = string.match(ARGV[at + 2], '^(%d+) (%d+)$') end
   local found = seen[user] or records[i]
-  local state, found_no, found_token, _
+  local state, found_no, found_token
   local code, detail = 1, nil
   if type(found) == 'string' then
     state, found_no, _, _, found_token = parse_record(found)
     if not state then code = -8
-    elseif found == ARGV[at + 6] and redis.call('HEXISTS', KEYS[4], ARGV[5]) == 1 then code = 3
-    elseif state ~= 'r' and (found_no == order_no or (token_id ~= '' and found_token == token_id)) then code, detail = 2, found
+    elseif found == own_record and redis.call('HEXISTS', KEYS[4], ARGV[5]) == 1 then code = 3
+    elseif state ~= 'r' and (found_no == order_no or (issue and found_token == token_id)) then code, detail = 2, found
     elseif found_no == order_no then code = -16
     elseif state == 'r' then
       -- Only this buyer can be re-sending a number before the one his record names: released, or adopted beside it.
@@ -82,9 +86,9 @@ for i = 1, count do
   if code == 1 then
     if shut then code, detail = shut, shut_detail
     elseif quantity > max_per_order then code, detail = -15, whole(max_per_order)
-    elseif sale[5] == 'required' and issue == '' then code = -13
-    elseif issue ~= '' and tonumber(issue) < token_epoch then code = -14
-    elseif token_key ~= '' and redis.call('EXISTS', KEYS[tonumber(token_key)]) ~= 1 then code = -14
+    elseif sale[5] == 'required' and not issue then code = -13
+    elseif issue and tonumber(issue) < token_epoch then code = -14
+    elseif issue and token_key ~= '0' and redis.call('EXISTS', KEYS[tonumber(token_key)]) ~= 1 then code = -14
     elseif state and state ~= 'r' then code, detail = -10, found_no
     elseif busy then code = -12
     elseif n.available - units < quantity then
@@ -92,8 +96,8 @@ for i = 1, count do
       if left == 0 then code = 0 else code, detail = -11, whole(left) end
     else
       units, orders = units + quantity, orders + 1
-      seen[user] = ARGV[at + 6]
-      writes[2 * orders - 1], writes[2 * orders] = user, ARGV[at + 6]
+      seen[user] = own_record
+      writes[2 * orders - 1], writes[2 * orders] = user, own_record
       if waiting + orders >= high then busy = true end
     end
   end

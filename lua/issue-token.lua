@@ -8,6 +8,7 @@
 -- ARGV[3] binding string: user, device, epoch and end
 -- ARGV[4] keepUntil number, epoch ms
 -- Returns {1, id} this is his token now; {0, id} he holds that one: call again and name it.
+-- @unpinned
 
 local holds = redis.call('GET', KEYS[1])
 if type(holds) == 'string' and holds ~= ARGV[2] then return {0, holds} end

@@ -2,6 +2,7 @@
 -- Why atomic: count and age are of one moment.
 -- KEYS[1] stream
 -- Returns {1, messages, oldestAgeMs}; oldestAgeMs is '' when there is none.
+-- @unpinned
 
 local messages = redis.call('XLEN', KEYS[1])
 local oldest = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1]

@@ -3,6 +3,7 @@
 -- KEYS[1] stream
 -- ARGV[1] consumer string
 -- Returns {1}
+-- @unpinned
 -- @include queue
 
 forget_idle(KEYS[1], ARGV[1])

@@ -4,6 +4,7 @@
 -- ARGV[1] consumer string
 -- ARGV[2...] id; for each
 -- Returns {1, renewed}: how many are still the consumer's.
+-- @unpinned
 -- @include queue
 
 local renewed = 0

@@ -8,6 +8,7 @@
 -- ARGV[3...] id, what (ack, back, retry, dead), detail (ms to wait for retry, the reason for dead); for each
 -- Returns {1, id, …}: those set aside, now or by the same call before. What another consumer has taken over meanwhile is
 --   his to retry or to set aside; acknowledged it is, by whomever.
+-- @unpinned
 -- @include queue
 
 local stream, consumer, claim_after = KEYS[1], ARGV[1], tonumber(ARGV[2])

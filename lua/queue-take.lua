@@ -8,6 +8,7 @@
 -- ARGV[4] cursor string; where to look for silent owners ('-' is the start), '' not to look
 -- Returns {1, cursor, id, attempt, message, …}: three for each. cursor is where to look on, '' at the end; the message of
 --   an entry that has none is ''.
+-- @unpinned
 -- @include queue
 
 local stream, consumer, limit, claim_after = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])

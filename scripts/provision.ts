@@ -40,4 +40,12 @@ function installPackages(needs: readonly Need[]): void {
 }
 
 // `npm run provision` brings everything.
-if (process.argv[1] === fileURLToPath(import.meta.url)) provision(NEEDS)
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  try {
+    provision(NEEDS)
+    console.log('everything the tests need is here')
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : error)
+    process.exitCode = 1
+  }
+}

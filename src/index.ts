@@ -5,18 +5,39 @@ export type * from './core/ports.js'
 export type * from './core/types.js'
 export { ActivityGate, type ActivityGateOptions, type KnownActivity } from './gate/activity-gate.js'
 export {
+  BackpressureGate,
+  type BackpressureGateOptions,
+  type Probe,
+  type ProbeReading,
+} from './gate/backpressure-gate.js'
+export { Bulkhead, type BulkheadOptions } from './gate/bulkhead.js'
+export type { LimitRules, Rate } from './gate/limit-rules.js'
+export {
+  eventLoopDelay,
+  type Marks,
+  oldestUnconfirmed,
+  type PoolLike,
+  poolWaits,
+  queueLag,
+  stalledQueue,
+} from './gate/probes.js'
+export { type LimitCheck, RateLimiter, type RateLimiterOptions } from './gate/rate-limiter.js'
+export { type LayerCounts, RefusalCounters } from './gate/refusal-counters.js'
+export { SoldOutMark, type SoldOutMarkOptions } from './gate/sold-out-mark.js'
+export {
+  type ShownNumbers,
+  type ShownStock,
+  StockDisplay,
+  type StockDisplayOptions,
+} from './gate/stock-display.js'
+export {
   IdempotencyGuard,
   type IdempotencyGuardOptions,
   type Once,
 } from './idempotency/idempotency-guard.js'
 export type { SqlRunner, SqlTransaction } from './idempotency/sql.js'
-export {
-  type Buyer,
-  FlashSale,
-  type FlashSaleOptions,
-  type RiskQuestion,
-  type SubmitRequest,
-} from './pipeline/flash-sale.js'
+export { FlashSale } from './pipeline/flash-sale.js'
+export type { Buyer, FlashSaleOptions, RiskQuestion, SubmitRequest } from './pipeline/options.js'
 export type { Relay, RelayOptions } from './pipeline/relay.js'
 export type { Worker, WorkerOptions } from './pipeline/worker.js'
 export { MemoryQueue, type MemoryQueueOptions } from './queue/memory-queue.js'

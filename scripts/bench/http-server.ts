@@ -1,4 +1,4 @@
-/** A serving process of the http bench: `bare`, `library` or `express-empty`. */
+/** A serving process of the http bench; see `CONTESTANTS`. */
 import { createServer, type RequestListener } from 'node:http'
 import express from 'express'
 import { FlashSale, MemoryQueue, TokenIssuer } from 'flash-sale-kit'
@@ -6,9 +6,10 @@ import { nodeHandler } from 'flash-sale-kit/http'
 import { KnexActivityControl, KnexActivityStore, KnexOrderBook } from 'flash-sale-kit/knex'
 import { Redis } from 'ioredis'
 import { type DatabaseAddress, openDatabase } from '../../test/harness/databases.js'
+import type { Contestant } from './http-stage.js'
 
-export interface ServerOptions {
-  readonly kind: 'bare' | 'library' | 'express-empty'
+interface ServerOptions {
+  readonly who: Exclude<Contestant, 'express'>
   readonly port: number
   readonly redisUrl: string
   readonly database: DatabaseAddress
@@ -28,7 +29,7 @@ const bare: RequestListener = (req, res) => {
 }
 
 /** The whole pipeline; the worker that confirms runs in the serving process, as a memory queue needs it. */
-async function library(o: ServerOptions): Promise<RequestListener> {
+async function library(o: ServerOptions, soldOutMs: number): Promise<RequestListener> {
   const knex = openDatabase(o.database, { poolMax: 4 })
   const sale = new FlashSale({
     redis: new Redis(o.redisUrl),
@@ -37,6 +38,7 @@ async function library(o: ServerOptions): Promise<RequestListener> {
     activities: new KnexActivityStore({ knex }),
     control: new KnexActivityControl({ knex }),
     tokens: new TokenIssuer({ keys: [{ kid: 'k1', secret: Buffer.from(o.tokenKey, 'base64') }] }),
+    soldOutMs,
     events: { onAlert: (code, detail) => console.error(code, detail) },
   })
   sale.worker({ ordersPerSecond: 2_000 })
@@ -60,8 +62,22 @@ function expressEmpty(): RequestListener {
   return app
 }
 
+function listenerOf(o: ServerOptions): RequestListener | Promise<RequestListener> {
+  switch (o.who) {
+    case 'bare':
+      return bare
+    case 'library':
+      return library(o, 250)
+    case 'unmarked':
+      return library(o, 1)
+    case 'expressEmpty':
+      return expressEmpty()
+    default:
+      return o.who satisfies never
+  }
+}
+
 const options = JSON.parse(process.argv[2] ?? 'null') as ServerOptions
-const { kind } = options
-const listener =
-  kind === 'bare' ? bare : kind === 'library' ? await library(options) : expressEmpty()
-createServer(listener).listen(options.port, '127.0.0.1', () => console.log('ready'))
+createServer(await listenerOf(options)).listen(options.port, '127.0.0.1', () => {
+  console.log('listening')
+})

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Activity, FlashSale, MemoryQueue, TokenIssuer } from 'flash-sale-kit'
@@ -11,13 +11,18 @@ import { freshRedis } from '../../test/harness/redis.js'
 import { removeScratch, scratchFolder } from '../../test/harness/scratch.js'
 import { startMariadb } from '../../test/harness/services.js'
 import { spawnNode } from '../../test/harness/spawn-node.js'
-import type { ServerOptions } from './http-server.js'
 
-export type Contestant = 'bare' | 'library' | 'express-empty' | 'express-example'
+/**
+ * `library` is the pipeline as a host has it: once Redis has said "sold out", a mark in the process says so for 250 ms.
+ * `unmarked` forgets that after 1 ms, so that nearly every click has its token verified and goes to Redis. `express` is the
+ * example. The others do nothing with what they read.
+ */
+export const CONTESTANTS = ['bare', 'library', 'unmarked', 'expressEmpty', 'express'] as const
+export type Contestant = (typeof CONTESTANTS)[number]
 
 /** Whether a contestant really sells, or only answers. */
 export function sells(who: Contestant): boolean {
-  return who === 'library' || who === 'express-example'
+  return who !== 'bare' && who !== 'expressEmpty'
 }
 
 const AUDIT = { actor: 'bench', reason: 'bench http' }
@@ -45,40 +50,42 @@ export async function setUp(processes: number) {
     tokens,
   })
 
-  const children: RunningProcess[] = []
-  const follow = async (child: RunningProcess, ready: RegExp) => {
-    children.push(child)
-    await child.line(ready)
-  }
-  const serve = async (kind: ServerOptions['kind'], count: number) => {
+  const children = new Map<Contestant, RunningProcess[]>()
+  const serve = async (who: Contestant, count: number) => {
     const ports: number[] = []
     for (let i = 0; i < count; i++) {
       const port = await freePort()
-      const options = { kind, port, redisUrl, database: database.address, tokenKey }
-      await follow(await spawnNode(SERVER, { args: [JSON.stringify(options)] }), /^ready$/)
+      const options = { who, port, redisUrl, database: database.address, tokenKey }
+      const env = {
+        REDIS_URL: redisUrl,
+        DB_URL: urlOf(database.address),
+        TOKEN_KEY: tokenKey,
+        PORT: String(port),
+      }
+      const child =
+        who === 'express'
+          ? await spawnNode(EXAMPLE, { env })
+          : await spawnNode(SERVER, { args: [JSON.stringify(options)] })
+      children.set(who, [...(children.get(who) ?? []), child])
+      await child.line(/^listening/)
       ports.push(port)
     }
     return ports
-  }
-  const serveExample = async () => {
-    const port = await freePort()
-    const env = {
-      REDIS_URL: redisUrl,
-      DB_URL: urlOf(database.address),
-      TOKEN_KEY: tokenKey,
-      PORT: String(port),
-    }
-    await follow(await spawnNode(EXAMPLE, { env }), /^listening on/)
-    return [port]
   }
 
   return {
     ports: {
       bare: await serve('bare', processes),
       library: await serve('library', processes),
-      'express-empty': await serve('express-empty', 1),
-      'express-example': await serveExample(),
+      unmarked: await serve('unmarked', processes),
+      expressEmpty: await serve('expressEmpty', 1),
+      express: await serve('express', 1),
     } satisfies Record<Contestant, readonly number[]>,
+
+    /** What the processes of a contestant have used of the cores so far. */
+    cpuMicros(who: Contestant): number {
+      return (children.get(who) ?? []).reduce((sum, { pid }) => sum + cpuMicrosOf(pid), 0)
+    },
 
     /** Puts an activity on sale and writes its crowd to a file: one buyer and his token a line. */
     async prepare(activityId: string, who: Contestant, people: number, units: number) {
@@ -113,7 +120,7 @@ export async function setUp(processes: number) {
     },
 
     async tearDown() {
-      await Promise.all(children.map((child) => child.stop()))
+      await Promise.all([...children.values()].flat().map((child) => child.stop()))
       await sale.stop()
       await database.destroy()
       await mariadb.stop()
@@ -141,4 +148,10 @@ function activityOf(activityId: string, units: number): Activity {
     maxPerOrder: 1,
     skus: [{ skuId: 'phone', units, priceMinor: 9_900, currency: 'CNY' }],
   }
+}
+
+/** utime and stime, fields 14 and 15 of proc(5), in ticks of 10 ms. */
+function cpuMicrosOf(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(' ')
+  return (Number(fields[13]) + Number(fields[14])) * 10_000
 }

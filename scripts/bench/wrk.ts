@@ -41,7 +41,11 @@ export async function burst(o: Burst): Promise<BurstFigures> {
   const count = latencies.reduce((sum, l) => sum + l.count, 0)
   const percentile = (share: number) => {
     let left = count * share
-    return (latencies.find((l) => (left -= l.count) <= 0)?.micros ?? 0) / 1_000
+    for (const l of latencies) {
+      left -= l.count
+      if (left <= 0) return l.micros / 1_000
+    }
+    return 0
   }
   const statuses: Record<string, number> = {}
   for (const [status, n] of answered.flatMap((a) => a.statuses))

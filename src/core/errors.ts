@@ -9,6 +9,7 @@
  * - `OUTCOME_UNKNOWN`: the call may or may not have taken effect; look again by order number.
  * - `DB_BUSY`: no connection or lock within the limit; nothing was written.
  * - `DB_UNAVAILABLE`: the database cannot write now (down, read-only); nothing was written.
+ * - `QUEUE_UNAVAILABLE`: the broker could not be reached, or its topic or group is missing; nothing was sent.
  * - `NOT_WARMED`: the keys of the activity are missing, or not of one piece.
  * - `STOPPED`: the object was stopped.
  */
@@ -22,6 +23,7 @@ export type ErrorCode =
   | 'OUTCOME_UNKNOWN'
   | 'DB_BUSY'
   | 'DB_UNAVAILABLE'
+  | 'QUEUE_UNAVAILABLE'
   | 'NOT_WARMED'
   | 'STOPPED'
 

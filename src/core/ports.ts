@@ -3,6 +3,7 @@ import type {
   Audit,
   Batch,
   DbNumbers,
+  Json,
   Move,
   Moved,
   Refusal,
@@ -113,6 +114,15 @@ export interface OwedRelease {
   readonly reason: string
 }
 
+/** Work for a person; there is one of a kind for each `ref`. */
+export interface ManualTask {
+  readonly kind: string
+  /** What it is about, at most 200 characters. */
+  readonly ref: string
+  /** JSON of at most 60,000 bytes. */
+  readonly detail: Json | object
+}
+
 /** The database's side: whoever first inserts an order number's row decides that reservation's fate for ever. */
 export interface OrderBook {
   /**
@@ -151,6 +161,8 @@ export interface OrderBook {
   }): Promise<readonly OwedRelease[]>
   /** Redis has been told. */
   released(orderNos: readonly string[]): Promise<void>
+  /** Leaves work for a person; the same task again changes nothing. */
+  addManualTask(task: ManualTask): Promise<void>
 }
 
 /** What a reconciler needs to know and do in Redis; a StockBucket has it. */

@@ -151,17 +151,20 @@ export class BackpressureGate implements Background {
 
   /** Never rejects: what goes wrong is `unknown`. */
   private async ask(w: Watched, stopped: AbortSignal): Promise<number | 'unknown'> {
-    const late = new AbortController()
+    // Not AbortSignal.any: Node 20 keeps what it combines with a signal that lives as long as the gate.
+    const abort = new AbortController()
+    const stop = () => abort.abort()
+    stopped.addEventListener('abort', stop, { once: true })
     const { name } = w.probe
     try {
-      const asked = Promise.resolve(w.probe.read(AbortSignal.any([stopped, late.signal])))
+      const asked = Promise.resolve(w.probe.read(abort.signal))
       const settled = () => {
         w.hungUntil = Number.NEGATIVE_INFINITY
       }
       asked.then(settled, settled)
       const value = await within(asked, this.timeoutMs, () => {
         w.hungUntil = performance.now() + 10 * this.timeoutMs
-        late.abort()
+        abort.abort()
         throw new Error(`probe ${name} gave nothing within ${this.timeoutMs} ms`)
       })
       if (value === 'unknown' || (Number.isFinite(value) && value >= 0)) return value
@@ -172,6 +175,8 @@ export class BackpressureGate implements Background {
     } catch (error) {
       if (!stopped.aborted) call(this.o.onError, error)
       return 'unknown'
+    } finally {
+      stopped.removeEventListener('abort', stop)
     }
   }
 

@@ -2,7 +2,7 @@ import * as check from '../core/check.js'
 import type { SkuRef } from '../core/types.js'
 
 export interface SoldOutMarkOptions {
-  /** How long one answer "sold out" refuses others, in ms. @defaultValue 250 */
+  /** How long one answer "sold out" refuses others, in ms; with 0 nobody is refused from memory. @defaultValue 250 */
   readonly ttlMs?: number
   /** SKUs remembered at once; beyond them the oldest marks go, which only costs a trip. @defaultValue 10,000 */
   readonly maxMarks?: number
@@ -21,6 +21,8 @@ interface Mark {
 
 const SOLD_OUT: SoldOut = Object.freeze({ status: 'sold-out' })
 const NEVER = Number.NEGATIVE_INFINITY
+/** In the words of StockBucket, of FlashSale, and of strong mode. */
+const WON: ReadonlySet<string> = new Set(['reserved', 'queued', 'confirmed'])
 
 /**
  * Refuses from process memory what Redis has just called sold out. It is used to refuse only: whoever gets past it is
@@ -37,7 +39,7 @@ export class SoldOutMark {
 
   constructor(o: SoldOutMarkOptions = {}) {
     check.object(o, 'options')
-    this.ttlMs = check.option(o.ttlMs, 'ttlMs', 250, 1, 60_000)
+    this.ttlMs = check.option(o.ttlMs, 'ttlMs', 250, 0, 60_000)
     this.maxMarks = check.option(o.maxMarks, 'maxMarks', 10_000, 1, 1_000_000)
   }
 
@@ -51,8 +53,8 @@ export class SoldOutMark {
    * Around the deduction: `sold-out` without calling `deduct`, or what `deduct` answers. Once a mark has run out, one
    * caller goes through and the others are refused until his answer renews or clears it.
    *
-   * `sold-out` sets the mark. An answer that shows units (`reserved`, not a replay of it; `not-enough`) clears it: others
-   * may want fewer. Any other answer, and a throw, says nothing: the next caller asks.
+   * `sold-out` sets the mark. An answer that shows units (a win that is no replay; `not-enough`) clears it: others may want
+   * fewer. Any other answer, and a throw, says nothing: the next caller asks.
    */
   async through<T extends { readonly status: string; readonly replayed?: boolean }>(
     ref: SkuRef,
@@ -108,5 +110,5 @@ function keyOf({ activityId, skuId }: SkuRef, version: string): string {
 
 function showsUnits(answer: { readonly status: string; readonly replayed?: boolean }): boolean {
   if (answer.status === 'not-enough') return true
-  return (answer.status === 'reserved' || answer.status === 'confirmed') && answer.replayed !== true
+  return WON.has(answer.status) && answer.replayed !== true
 }

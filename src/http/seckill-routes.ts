@@ -1,6 +1,7 @@
 import * as check from '../core/check.js'
 import type { Json } from '../core/types.js'
-import type { Buyer, FlashSale, SubmitRequest } from '../pipeline/flash-sale.js'
+import type { FlashSale } from '../pipeline/flash-sale.js'
+import type { Buyer, SubmitRequest } from '../pipeline/options.js'
 import { errorToHttp, type HttpAnswer, requestRefusals, toHttp } from './to-http.js'
 
 /** The three calls a sale is served by; `FlashSale` has them, and so may a wiring of the host's own. */

@@ -1,5 +1,5 @@
 import * as check from '../core/check.js'
-import type { Buyer } from '../pipeline/flash-sale.js'
+import type { Buyer } from '../pipeline/options.js'
 import type { BodyRead } from './read-json.js'
 import { type Sale, SeckillRoutes, type SeckillRoutesOptions } from './seckill-routes.js'
 import { type HttpAnswer, requestRefusals } from './to-http.js'

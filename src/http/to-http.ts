@@ -69,6 +69,7 @@ const ERRORS = {
   REDIS_UNAVAILABLE: UNAVAILABLE,
   DB_BUSY: UNAVAILABLE,
   DB_UNAVAILABLE: UNAVAILABLE,
+  QUEUE_UNAVAILABLE: UNAVAILABLE,
   STOPPED: UNAVAILABLE,
   // Thrown where no order number is known. All such calls may be repeated, so "try later" is the true answer.
   OUTCOME_UNKNOWN: UNAVAILABLE,

@@ -60,3 +60,8 @@ export function limitKeys(resource: string): {
   const clock = `seckill:limit:{${resource}}`
   return { clock, buckets: `${clock}:1`, others: `${clock}:2` }
 }
+
+/** Orders written to one database in the last second, over all processes. */
+export function paceKey(name: string): string {
+  return `seckill:pace:{${name}}`
+}

@@ -34,7 +34,7 @@ export const control = {
 /** Takes units for a batch of buyers of one SKU: checks, marks, counts and records the message that is now owed. */
 export const deduct = {
   name: 'deduct',
-  sha: '98e3a94bdc35614abc6098088a15a84712ccf5f5',
+  sha: 'edbbc231de33484eec5c0a3f22c23774b139d71b',
   keys: ['sale', 'released', 'owed', 'batch', 'stock', 'done'] as const,
   args: ['version', 'scripts', 'seenEpoch', 'seenSeq', 'batchId', 'message', 'owedAfterMs', 'count'] as const,
   lua: "local function epoch_of(keys)\n" +
@@ -95,22 +95,25 @@ export const deduct = {
     "local busy = sale[10] == '1'\n" +
     "local count = tonumber(ARGV[8])\n" +
     "local users = {}\n" +
-    "for i = 1, count do users[i] = ARGV[7 * i + 2] end\n" +
+    "for i = 1, count do users[i] = ARGV[3 * i + 6] end\n" +
     "local records = redis.call('HMGET', KEYS[6], unpack(users))\n" +
     "local codes, details, writes, seen = {}, {}, {}, {}\n" +
     "local units, orders = 0, 0\n" +
     "for i = 1, count do\n" +
-    "  local at = 7 * i + 2\n" +
-    "  local user, order_no, quantity = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])\n" +
-    "  local issue, token_id, token_key = ARGV[at + 3], ARGV[at + 4], ARGV[at + 5]\n" +
+    "  local at = 3 * i + 6\n" +
+    "  local user, own_record = ARGV[at], ARGV[at + 1]\n" +
+    "  local _, order_no, quantity, _, token_id = parse_record(own_record)\n" +
+    "  quantity = tonumber(quantity)\n" +
+    "  local issue, token_key\n" +
+    "  if ARGV[at + 2] ~= '' then issue, token_key = string.match(ARGV[at + 2], '^(%d+) (%d+)$') end\n" +
     "  local found = seen[user] or records[i]\n" +
-    "  local state, found_no, found_token, _\n" +
+    "  local state, found_no, found_token\n" +
     "  local code, detail = 1, nil\n" +
     "  if type(found) == 'string' then\n" +
     "    state, found_no, _, _, found_token = parse_record(found)\n" +
     "    if not state then code = -8\n" +
-    "    elseif found == ARGV[at + 6] and redis.call('HEXISTS', KEYS[4], ARGV[5]) == 1 then code = 3\n" +
-    "    elseif state ~= 'r' and (found_no == order_no or (token_id ~= '' and found_token == token_id)) then code, detail = 2, found\n" +
+    "    elseif found == own_record and redis.call('HEXISTS', KEYS[4], ARGV[5]) == 1 then code = 3\n" +
+    "    elseif state ~= 'r' and (found_no == order_no or (issue and found_token == token_id)) then code, detail = 2, found\n" +
     "    elseif found_no == order_no then code = -16\n" +
     "    elseif state == 'r' then\n" +
     "      local beside = redis.call('HGET', KEYS[6], ' ' .. user .. ' ' .. order_no)\n" +
@@ -122,9 +125,9 @@ export const deduct = {
     "  if code == 1 then\n" +
     "    if shut then code, detail = shut, shut_detail\n" +
     "    elseif quantity > max_per_order then code, detail = -15, whole(max_per_order)\n" +
-    "    elseif sale[5] == 'required' and issue == '' then code = -13\n" +
-    "    elseif issue ~= '' and tonumber(issue) < token_epoch then code = -14\n" +
-    "    elseif token_key ~= '' and redis.call('EXISTS', KEYS[tonumber(token_key)]) ~= 1 then code = -14\n" +
+    "    elseif sale[5] == 'required' and not issue then code = -13\n" +
+    "    elseif issue and tonumber(issue) < token_epoch then code = -14\n" +
+    "    elseif issue and token_key ~= '0' and redis.call('EXISTS', KEYS[tonumber(token_key)]) ~= 1 then code = -14\n" +
     "    elseif state and state ~= 'r' then code, detail = -10, found_no\n" +
     "    elseif busy then code = -12\n" +
     "    elseif n.available - units < quantity then\n" +
@@ -132,8 +135,8 @@ export const deduct = {
     "      if left == 0 then code = 0 else code, detail = -11, whole(left) end\n" +
     "    else\n" +
     "      units, orders = units + quantity, orders + 1\n" +
-    "      seen[user] = ARGV[at + 6]\n" +
-    "      writes[2 * orders - 1], writes[2 * orders] = user, ARGV[at + 6]\n" +
+    "      seen[user] = own_record\n" +
+    "      writes[2 * orders - 1], writes[2 * orders] = user, own_record\n" +
     "      if waiting + orders >= high then busy = true end\n" +
     "    end\n" +
     "  end\n" +
@@ -493,6 +496,77 @@ export const numbers = {
     "local sale = redis.call('HMGET', KEYS[1], 'waiting', 'state', 'version')\n" +
     "return {1, whole(n.total), whole(n.available), whole(n.frozen), whole(n.sold), whole(n.pending), whole(n.over),\n" +
     "  sale[1], whole(redis.call('ZCARD', KEYS[3]) - 1), sale[2], sale[3]}\n" +
+    "",
+} as const
+
+/** Says that orders have been written: they count for one more second. */
+export const paceDone = {
+  name: 'paceDone',
+  sha: 'baf61cc2f86dfeadb21a10a6f4b9855aedb09d43',
+  keys: ['pace'] as const,
+  args: ['turn', 'orders'] as const,
+  lua: "local function epoch_of(keys)\n" +
+    "  local epoch = redis.call('HGET', keys[1], ' ')\n" +
+    "  if type(epoch) ~= 'string' or tonumber(epoch) == nil then return nil end\n" +
+    "  if not tonumber(redis.call('ZSCORE', keys[3], ' ' .. epoch) or '') then return nil end\n" +
+    "  for i = 2, 6 do\n" +
+    "    if i ~= 3 and keys[i] and redis.call('HGET', keys[i], ' ') ~= epoch then return nil end\n" +
+    "  end\n" +
+    "  return epoch\n" +
+    "end\n" +
+    "local function now_ms()\n" +
+    "  local time = redis.call('TIME')\n" +
+    "  return tonumber(time[1]) * 1000.0 + math.floor(tonumber(time[2]) / 1000)\n" +
+    "end\n" +
+    "local function whole(number)\n" +
+    "  return string.format('%.0f', number)\n" +
+    "end\n" +
+    "redis.call('HSET', KEYS[1], ARGV[1], 'd|' .. ARGV[2] .. '|' .. whole(now_ms() + 1000))\n" +
+    "if redis.call('PTTL', KEYS[1]) < 2000 then redis.call('PEXPIRE', KEYS[1], 2000) end\n" +
+    "return {1}\n" +
+    "",
+} as const
+
+/** Asks for room to write some orders to the database: at most `cap` in any second, over all processes. */
+export const paceTake = {
+  name: 'paceTake',
+  sha: '2c9ebc63c7a0f4b7d9ebddca771d7c219631e155',
+  keys: ['pace'] as const,
+  args: ['turn', 'orders', 'cap', 'leaseMs'] as const,
+  lua: "local function epoch_of(keys)\n" +
+    "  local epoch = redis.call('HGET', keys[1], ' ')\n" +
+    "  if type(epoch) ~= 'string' or tonumber(epoch) == nil then return nil end\n" +
+    "  if not tonumber(redis.call('ZSCORE', keys[3], ' ' .. epoch) or '') then return nil end\n" +
+    "  for i = 2, 6 do\n" +
+    "    if i ~= 3 and keys[i] and redis.call('HGET', keys[i], ' ') ~= epoch then return nil end\n" +
+    "  end\n" +
+    "  return epoch\n" +
+    "end\n" +
+    "local function now_ms()\n" +
+    "  local time = redis.call('TIME')\n" +
+    "  return tonumber(time[1]) * 1000.0 + math.floor(tonumber(time[2]) / 1000)\n" +
+    "end\n" +
+    "local function whole(number)\n" +
+    "  return string.format('%.0f', number)\n" +
+    "end\n" +
+    "local now = now_ms()\n" +
+    "local entries = redis.call('HGETALL', KEYS[1])\n" +
+    "local sum, wait = 0, 50\n" +
+    "local gone = {}\n" +
+    "for i = 1, #entries, 2 do\n" +
+    "  local state, orders, at = string.match(entries[i + 1], '^([wd])|(%d+)|(%d+)$')\n" +
+    "  local left = state and tonumber(at) + 0.0 - now or 0\n" +
+    "  if left <= 0 then gone[#gone + 1] = entries[i]\n" +
+    "  else\n" +
+    "    sum = sum + tonumber(orders)\n" +
+    "    if state == 'd' and left < wait then wait = left end\n" +
+    "  end\n" +
+    "end\n" +
+    "if #gone > 0 then redis.call('HDEL', KEYS[1], unpack(gone)) end\n" +
+    "if sum > 0 and sum + tonumber(ARGV[2]) > tonumber(ARGV[3]) then return {0, math.max(1, math.ceil(wait))} end\n" +
+    "redis.call('HSET', KEYS[1], ARGV[1], 'w|' .. ARGV[2] .. '|' .. whole(now + tonumber(ARGV[4])))\n" +
+    "redis.call('PEXPIRE', KEYS[1], ARGV[4])\n" +
+    "return {1}\n" +
     "",
 } as const
 
@@ -1034,4 +1108,4 @@ export const warmUp = {
 } as const
 
 /** The SHA over the scripts of a sale: it is pinned to it at warm-up. */
-export const SCRIPT_SET = 'ee97c1c2292600ee99efc2bdc85a0c8d5f56c013'
+export const SCRIPT_SET = 'b63ef53df0a174c247c8d4e2c0812f77fa031766'

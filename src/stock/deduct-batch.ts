@@ -29,21 +29,38 @@ export function sameRequest(a: Candidate, b: Candidate): boolean {
   )
 }
 
-/** What a candidate adds to the message at most: ids may need escaping, only a payload has characters of many bytes. */
+/**
+ * What a candidate adds to the message to the queue at most: 180 bytes for names and figures, ids that may need escaping,
+ * and the payload, which alone has characters of several bytes.
+ */
 export function bytesOf({ reservation: r, payload }: Candidate): number {
   const ids =
     r.orderNo.length + r.activityId.length + r.skuId.length + r.userId.length + r.version.length
   return 180 + 2 * ids + (payload === undefined ? 0 : Buffer.byteLength(payload))
 }
 
-/** The message of a batch: all candidates as JSON. The winners are those whose record bears their order number. */
+/**
+ * The message of a batch as Redis stores it: all candidates, and once what is alike in all of them, which halves it. The
+ * winners are those whose record bears their order number.
+ */
 export function batchMessage(
   ref: SkuRef,
+  version: string,
   batchId: string,
   candidates: readonly Candidate[],
 ): string {
-  const reservations = candidates.map((c) => JSON.stringify(c.reservation)).join(',')
-  return `{"schema":1,"batchId":"${batchId}","activityId":${JSON.stringify(ref.activityId)},"skuId":${JSON.stringify(ref.skuId)},"reservations":[${reservations}]}`
+  const common = JSON.stringify({ schema: 1, batchId, ...ref, bucket: 0, version })
+  const reservations = candidates.map(({ reservation: r, payload }) => {
+    const ids = `{"orderNo":${quoted(r.orderNo)},"userId":${quoted(r.userId)}`
+    const rest = payload === undefined ? '' : `,"payload":${payload}`
+    return `${ids},"quantity":${r.quantity},"reservedAt":${r.reservedAt}${rest}}`
+  })
+  return `${common.slice(0, -1)},"reservations":[${reservations.join(',')}]}`
+}
+
+/** An id as JSON; of its alphabet only two characters need escaping, and hardly any id has them. */
+function quoted(id: string): string {
+  return /["\\]/.test(id) ? JSON.stringify(id) : `"${id}"`
 }
 
 /** The script's arguments for the candidates, and the keys of their stored tokens behind the six of the tag. */
@@ -54,19 +71,12 @@ export function candidateArgs(
   const args: string[] = []
   const keys: string[] = []
   for (const { reservation: r, token } of candidates) {
-    let tokenIndex = ''
-    if (token?.stored) tokenIndex = String(6 + keys.push(tokenKeyOf(token.tokenId)))
-    const tokenId = token?.tokenId ?? ''
-    const record = heldRecord({ ...r, tokenId })
-    args.push(
-      r.userId,
-      r.orderNo,
-      String(r.quantity),
-      token ? String(token.issue) : '',
-      tokenId,
-      tokenIndex,
-      record,
-    )
+    let proof = ''
+    if (token) {
+      const index = token.stored ? 6 + keys.push(tokenKeyOf(token.tokenId)) : 0
+      proof = `${token.issue} ${index}`
+    }
+    args.push(r.userId, heldRecord(r, token?.tokenId ?? ''), proof)
   }
   return { args, keys }
 }
@@ -106,6 +116,9 @@ export function readReply(
   }
 }
 
+/** Most of a crowd is told this: one object for all. */
+const SOLD_OUT: DeductAnswer = Object.freeze({ status: 'sold-out' })
+
 /** The codes of lua/deduct.lua, in words. */
 function answer(code: number, { reservation }: Candidate, detail: () => string): DeductAnswer {
   switch (code) {
@@ -113,7 +126,7 @@ function answer(code: number, { reservation }: Candidate, detail: () => string):
     case 3:
       return { status: 'reserved', reservation, replayed: false }
     case 0:
-      return { status: 'sold-out' }
+      return SOLD_OUT
     case 2: {
       const record = parseRecord(detail())
       if (!record) return new FlashSaleError('CORRUPT', `the record of a buyer cannot be read`)

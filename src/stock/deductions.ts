@@ -1,7 +1,16 @@
 import { within } from '../core/background.js'
 import { Coalescer } from '../core/coalescer.js'
 import { FlashSaleError } from '../core/errors.js'
-import type { Batch, Busy, Deducted, Delivered, Refusal, SkuRef, Unknown } from '../core/types.js'
+import type {
+  Batch,
+  Busy,
+  Deducted,
+  Delivered,
+  Refusal,
+  Reservation,
+  SkuRef,
+  Unknown,
+} from '../core/types.js'
 import { skuKeys, tokenKey } from '../redis/keys.js'
 import type { ScriptRunner } from '../redis/run-script.js'
 import { deduct, SCRIPT_SET } from '../redis/scripts.generated.js'
@@ -42,15 +51,18 @@ export interface DeductionsOptions {
 /** What a message has beside its reservations, at most: three ids of 64 characters that may need escaping. */
 const ENVELOPE_BYTES = 512
 
+type Lane = Coalescer<Candidate, DeductOutcome>
+
 const FULL: Busy = { status: 'busy', cause: 'waiting-room', retryAfterMs: 1000 }
 
 /** Batches of deductions, and their delivery to the queue: one lane for each activity, SKU and version. */
 export class Deductions {
-  private readonly lanes = new Map<string, Coalescer<Candidate, DeductOutcome>>()
+  private readonly lanes = new Map<string, Lane>()
   /** What a stop waits for: deliveries, and the strikes behind them. */
   private readonly underWay = new Set<Promise<unknown>>()
   /** While the queue is slow the lanes wait for one, then callers hear `busy`: units never leave faster than messages. */
   private readonly slots: Slots
+  private lastLane: (SkuRef & { readonly version: string; readonly lane: Lane }) | null = null
   private stopped = false
 
   constructor(private readonly o: DeductionsOptions) {
@@ -60,7 +72,14 @@ export class Deductions {
   submit(candidate: Candidate, signal?: AbortSignal): Promise<DeductOutcome> {
     if (this.stopped)
       return Promise.reject(new FlashSaleError('STOPPED', 'this StockBucket was stopped'))
-    const { activityId, skuId, version } = candidate.reservation
+    return this.laneOf(candidate.reservation).submit(candidate, signal)
+  }
+
+  private laneOf({ activityId, skuId, version }: Reservation): Lane {
+    // Nearly all calls of a crowd are for one thing; comparing is cheaper than making a name and looking it up.
+    const last = this.lastLane
+    if (last?.version === version && last.skuId === skuId && last.activityId === activityId)
+      return last.lane
     const name = `${activityId} ${skuId} ${version}`
     let lane = this.lanes.get(name)
     if (!lane) {
@@ -68,7 +87,8 @@ export class Deductions {
       lane = this.openLane({ activityId, skuId }, version)
       this.lanes.set(name, lane)
     }
-    return lane.submit(candidate, signal)
+    this.lastLane = { activityId, skuId, version, lane }
+    return lane
   }
 
   /** Takes no more; resolves once what was begun has settled, or after `drainMs`. */
@@ -82,7 +102,7 @@ export class Deductions {
     }
   }
 
-  private openLane(ref: SkuRef, version: string): Coalescer<Candidate, DeductOutcome> {
+  private openLane(ref: SkuRef, version: string): Lane {
     return new Coalescer({
       keyOf: (c) => c.reservation.userId,
       equal: sameRequest,
@@ -101,6 +121,7 @@ export class Deductions {
   private dropIdleLanes(): void {
     if (this.lanes.size < 256) return
     for (const [name, lane] of this.lanes) if (lane.idle) this.lanes.delete(name)
+    this.lastLane = null
   }
 
   private async runBatch(
@@ -142,7 +163,7 @@ export class Deductions {
       seenEpoch: seen.epoch,
       seenSeq: seen.seq,
       batchId: owed ? batchId : '',
-      message: owed ? batchMessage(ref, batchId, candidates) : '',
+      message: owed ? batchMessage(ref, version, batchId, candidates) : '',
       owedAfterMs: this.o.owedAfterMs,
       count: candidates.length,
     }

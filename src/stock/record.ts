@@ -16,8 +16,11 @@ const STATES: Readonly<Record<string, ReservationState>> = {
   r: 'released',
 }
 
-export function heldRecord(r: Omit<StoredRecord, 'state'>): string {
-  return `h|${r.orderNo}|${r.quantity}|${r.reservedAt}|${r.tokenId}`
+export function heldRecord(
+  r: Pick<StoredRecord, 'orderNo' | 'quantity' | 'reservedAt'>,
+  tokenId: string,
+): string {
+  return `h|${r.orderNo}|${r.quantity}|${r.reservedAt}|${tokenId}`
 }
 
 const RECORD = /^([hcpr])\|([!-{}~]+)\|(\d{1,15})\|(\d{1,15})\|([!-{}~]*)$/

@@ -111,7 +111,7 @@ export class StockBucket {
       delivered: (batch, outcome) => this.settle(batch, outcome),
       onError,
       maxBatch: check.option(o.maxBatch, 'maxBatch', 256, 1, 1_000),
-      maxBatchBytes: check.option(o.maxBatchBytes, 'maxBatchBytes', 262_144, 2_048, 4_000_000),
+      maxBatchBytes: check.option(o.maxBatchBytes, 'maxBatchBytes', 262_144, 2_048, 262_144),
       maxWaiting: check.option(o.maxWaiting, 'maxWaiting', 2_000, 1, 1_000_000),
       maxWaitMs: check.option(o.maxWaitMs, 'maxWaitMs', 200, 1, 60_000),
       maxDeliveries: check.option(o.maxDeliveries, 'maxDeliveries', 16, 1, 1_000),

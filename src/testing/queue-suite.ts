@@ -32,8 +32,10 @@ export interface QueueUnderTest {
  * - `crash`: messages of a consumer that vanished come back.
  * - `inject`: others can write to the topic.
  * - `lag`: it is known, not `unknown`.
+ * - `age`: so is the age of the oldest message.
+ * - `competing`: a consumer that joins gets what others do not hold; where consumers own partitions, it waits for them.
  */
-export type QueueFeature = 'durable' | 'crash' | 'inject' | 'lag'
+export type QueueFeature = 'durable' | 'crash' | 'inject' | 'lag' | 'age' | 'competing'
 
 export interface QueueCase {
   /** A sentence. */

@@ -1,3 +1,8 @@
+/**
+ * Real servers on free loopback ports: `startX()` resolves when it answers, `kill`, `restart` and `stop` are those of
+ * `Server`, and none outlives the process that started it. Seconds to start on two cores, quiet and with ten others at work:
+ * Redis 0.1 · nginx 0.1 · MySQL 1.2 and 4 · MariaDB and PostgreSQL 2 and 6 · Kafka 2.7 and 6 · RocketMQ 3 and 9.
+ */
 export { startKafka } from './services/kafka.js'
 export { startMariadb } from './services/mariadb.js'
 export { startMysql } from './services/mysql.js'

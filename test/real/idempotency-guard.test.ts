@@ -2,3 +2,4 @@ import { idempotency } from '../suites/idempotency.js'
 
 idempotency('mariadb')
 idempotency('postgres')
+idempotency('mysql')

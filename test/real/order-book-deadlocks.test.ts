@@ -6,12 +6,14 @@ import { openDatabase } from '../harness/databases.js'
 import { TcpProxy } from '../harness/tcp-proxy.js'
 import { inParallel, type Kit, type Sale, tally, useKit } from '../suites/order-book/kit.js'
 
+const MYSQL = {
+  deadlock: "SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213",
+  serialization: "SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1020",
+  lock: "SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1205",
+}
 const RAISE = {
-  mariadb: {
-    deadlock: "SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213",
-    serialization: "SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1020",
-    lock: "SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1205",
-  },
+  mariadb: MYSQL,
+  mysql: MYSQL,
   postgres: {
     deadlock: "DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = '40P01'; END $$",
     serialization: "DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = '40001'; END $$",
@@ -46,7 +48,7 @@ async function throughProxy(kit: Kit, o: { readonly maxAttempts?: number } = {})
   }
 }
 
-for (const kind of ['mariadb', 'postgres'] as const)
+for (const kind of ['mariadb', 'mysql', 'postgres'] as const)
   describe(`trouble in the middle of a unit, on ${kind}`, () => {
     const kit = useKit(kind, { poolMax: 32 })
 
@@ -130,7 +132,10 @@ for (const kind of ['mariadb', 'postgres'] as const)
       await sleep(100)
       const startedAt = Date.now()
       const orders = sale.reservations(2)
-      await expect(book.confirm(orders)).rejects.toMatchObject({ code: 'DB_BUSY' })
+      await expect(book.confirm(orders)).rejects.toMatchObject({
+        code: 'DB_BUSY',
+        cause: { code: kind === 'postgres' ? '55P03' : 'ER_LOCK_WAIT_TIMEOUT' },
+      })
       expect(Date.now() - startedAt).toBeLessThan(2_500)
       await holding
       await sleep(300)
@@ -144,11 +149,11 @@ for (const kind of ['mariadb', 'postgres'] as const)
       const knex = openDatabase(kit.db.address, { poolMax: 1 })
       const limit = async () => {
         const sql =
-          kind === 'mariadb'
-            ? 'SELECT @@SESSION.innodb_lock_wait_timeout AS n, @@SESSION.tx_isolation AS i'
+          kind !== 'postgres'
+            ? `SELECT @@SESSION.innodb_lock_wait_timeout AS n, @@SESSION.${kind === 'mysql' ? 'transaction' : 'tx'}_isolation AS i`
             : "SELECT current_setting('lock_timeout') AS n, current_setting('transaction_isolation') AS i"
         const result = await knex.raw(sql)
-        return JSON.stringify(kind === 'mariadb' ? result[0] : result.rows)
+        return JSON.stringify(kind === 'postgres' ? result.rows : result[0])
       }
       const before = await limit()
       const book = new KnexOrderBook({ knex, statementTimeoutMs: 3_000 })

@@ -44,7 +44,7 @@ function everyMethod(knex: Knex, sale: Sale, acquireTimeoutMs: number) {
   return calls
 }
 
-for (const kind of ['mariadb', 'postgres'] as const)
+for (const kind of ['mariadb', 'mysql', 'postgres'] as const)
   describe(`small pools on ${kind}`, () => {
     const kit = useKit(kind)
 

@@ -2,9 +2,14 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import knexPackage, { type Knex } from 'knex'
 import { afterEach, describe, expect, it } from 'vitest'
 import { KnexOrderBook } from '../../src/order/knex/index.js'
-import { type FreshDatabase, freshDatabase, openDatabase } from '../harness/databases.js'
+import {
+  type FreshDatabase,
+  freshDatabase,
+  openDatabase,
+  type ServerKind,
+} from '../harness/databases.js'
 import { until } from '../harness/net.js'
-import { startMariadb, startPostgres } from '../harness/services.js'
+import { startMariadb, startMysql, startPostgres } from '../harness/services.js'
 import { TcpProxy } from '../harness/tcp-proxy.js'
 import { makeKit, tally } from '../suites/order-book/kit.js'
 
@@ -13,8 +18,9 @@ afterEach(async () => {
   for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp()
 })
 
-async function primary(kind: 'mariadb' | 'postgres') {
-  const server = await (kind === 'mariadb' ? startMariadb({ flush: 0 }) : startPostgres())
+async function primary(kind: ServerKind) {
+  const start = { mariadb: startMariadb, mysql: startMysql, postgres: startPostgres }[kind]
+  const server = await start()
   cleanUps.push(() => server.stop())
   return server
 }
@@ -38,7 +44,7 @@ async function appPool(db: FreshDatabase, port: number, database: string): Promi
 }
 
 async function makeReadOnly(db: FreshDatabase): Promise<void> {
-  if (db.kind === 'mariadb') {
+  if (db.kind !== 'postgres') {
     await db.knex.raw('SET GLOBAL read_only = 1')
     return
   }
@@ -52,7 +58,7 @@ async function makeReadOnly(db: FreshDatabase): Promise<void> {
   await sleep(200)
 }
 
-for (const kind of ['mariadb', 'postgres'] as const)
+for (const kind of ['mariadb', 'mysql', 'postgres'] as const)
   describe(`read-only primary on ${kind}`, () => {
     it('C17: writes come back within seconds after a failover, on a pool that was warm and poisoned', async () => {
       const [a, b] = await Promise.all([primary(kind), primary(kind)])
@@ -71,7 +77,7 @@ for (const kind of ['mariadb', 'postgres'] as const)
       const after = openDatabase({ ...next.address, database: names[0] } as never)
       cleanUps.push(() => after.destroy())
       for (const knex of [old.knex, after]) await KnexOrderBook.migrate(knex)
-      if (kind === 'mariadb')
+      if (kind !== 'postgres')
         for (const knex of [old.knex, after]) {
           await knex.raw("CREATE USER shop@'127.0.0.1' IDENTIFIED BY 'shop'")
           await knex.raw(
@@ -129,7 +135,7 @@ for (const kind of ['mariadb', 'postgres'] as const)
       const kit = makeKit(db)
       const sale = await kit.sale()
       const sql =
-        kind === 'mariadb'
+        kind !== 'postgres'
           ? "SIGNAL SQLSTATE '25006' SET MYSQL_ERRNO = 1792"
           : "DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = '25006'; END $$"
       const book = kit.book({

@@ -1,3 +1,3 @@
 import { orderBookSuite } from '../suites/order-book.js'
 
-for (const kind of ['mariadb', 'postgres'] as const) orderBookSuite(kind)
+for (const kind of ['mariadb', 'mysql', 'postgres'] as const) orderBookSuite(kind)

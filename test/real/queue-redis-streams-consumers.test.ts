@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { queueSettle } from '../../src/redis/scripts.generated.js'
 import { until } from '../harness/net.js'
 import { type FreshRedis, freshRedis } from '../harness/redis.js'
-import { spawnNode } from '../harness/spawn-node.js'
 import { TcpProxy } from '../harness/tcp-proxy.js'
 import { batchOf, CLAIM_MS, collect, idsOf, signal, sleep, Topic } from '../suites/redis-streams.js'
 
@@ -70,6 +70,7 @@ describe('a consumer', () => {
       'it has them',
       async () => (await topic.consumers()).length === 1 && (await pendingOf()) === 3,
     )
+    await sleep(CLAIM_MS) // its claim was renewed more than once
     proxy.hold()
     let done = () => {}
     const { ids, seen } = collect(
@@ -213,77 +214,72 @@ describe('a consumer', () => {
     expect(performance.now() - at).toBeGreaterThan(100)
     expect(next.seen[0]?.attempt).toBe(2)
   })
-})
 
-describe('what is set aside', () => {
-  it('lies in the dead stream as it was, with the reason', async () => {
-    const queue = await topic.open()
-    const [dead, tried] = [batchOf(), batchOf()]
-    await queue.send(dead, { signal })
-    await queue.send(tried, { signal })
-    await fresh.redis.xadd(topic.key, '*', 'message', 'no JSON')
-    await fresh.redis.xadd(topic.key, '*', 'other', 'field')
-    await fresh.redis.xadd(topic.key, '*', ...Array.from({ length: 20_000 }, (_, i) => `${i}`))
-    collect(queue, ({ batches }) => (batches[0]?.batchId === dead.batchId ? 'dead' : 'retry'), 1)
-    await until('all are set aside', () => topic.dead.length === 5)
-    const rows = (await fresh.redis.xrange(topic.deadKey, '-', '+')).map(([, f]) =>
-      Object.fromEntries(Array.from({ length: f.length / 2 }, (_, i) => [f[2 * i], f[2 * i + 1]])),
-    )
-    const why = (message: unknown) => rows.find((r) => r['message'] === message)
-    expect(why(JSON.stringify(dead))).toMatchObject({
-      why: 'set aside by the consumer',
-      attempts: '1',
+  it('waits longer before each attempt, but never longer than a claim lasts', async () => {
+    const queue = await topic.open({ retryMs: 100, maxAttempts: 5 })
+    await queue.send(batchOf(), { signal })
+    const at: number[] = []
+    collect(queue, () => {
+      at.push(performance.now())
+      return 'retry'
     })
-    expect(why(JSON.stringify(tried))).toMatchObject({ why: 'tried 4 times', attempts: '4' })
-    expect(why('no JSON')).toMatchObject({ why: expect.stringContaining('not a batch') })
-    expect(rows.find((r) => r['other'])).toMatchObject({ other: 'field' })
-    expect(rows.length).toBe(5)
-    expect(await fresh.redis.xlen(topic.key)).toBe(0)
+    await until('it is set aside', () => topic.dead.length === 1)
+    const pauses = at.slice(1).map((t, i) => t - (at[i] ?? 0))
+    for (const [i, least] of [100, 200, CLAIM_MS, CLAIM_MS].entries()) {
+      expect(pauses[i]).toBeGreaterThanOrEqual(least - 5)
+      expect(pauses[i]).toBeLessThan(least + 200)
+    }
   })
 
-  it('minds no callback that throws', async () => {
+  it('settles again when it heard nothing', async () => {
+    let deaf = 2
+    const redis = fresh.client()
     const queue = await topic.open({
-      onDead: () => {
-        throw new Error('the pager is down')
+      redis: {
+        eval: (...call) => redis.eval(...call),
+        async evalsha(sha, ...call) {
+          const reply = await redis.evalsha(sha, ...call)
+          if (sha === queueSettle.sha && deaf-- > 0) throw new Error('Connection is closed.')
+          return reply
+        },
       },
+      claimAfterMs: 30_000,
     })
+    const batches = [batchOf(), batchOf()]
     await queue.send(batchOf(), { signal })
-    const { ids } = collect(queue, ({ attempt }) => (attempt === 1 ? 'dead' : 'ack'))
-    await until('it is set aside', async () => (await fresh.redis.xlen(topic.deadKey)) === 1)
-    await queue.send(batchOf(), { signal })
-    await until('the next arrives', () => ids().length === 2)
-  })
-})
-
-describe('a process', () => {
-  it('V3: kill -9 of the consumer brings its messages to another', async () => {
-    const queue = await topic.open()
-    const batches = Array.from({ length: 4 }, () => batchOf())
+    collect(queue, () => 'dead')
+    await until('one is set aside', () => topic.dead.length === 1, 2_000)
     for (const batch of batches) await queue.send(batch, { signal })
-    const child = await spawnNode(new URL('./fixtures/stream-consumer.ts', import.meta.url), {
-      env: { REDIS_PORT: String(fresh.server.port), STREAM: topic.stream, HANG: '1' },
-    })
-    await child.line(/handed/)
-    await child.kill('SIGKILL')
-    const { ids } = collect(queue)
-    await until('all arrive here', () => new Set(ids()).size === 4)
-    expect(ids().sort()).toEqual(idsOf(batches).sort())
+    await until('the others are', () => topic.dead.length === 3, 2_000)
+    expect(topic.errors.length).toBe(2)
+    expect(await fresh.redis.xlen(topic.deadKey)).toBe(3)
   })
 
-  it.each([
-    ['idle', {}],
-    ['with a handler that hangs', { HANG: '1' }],
-  ])('%s ends by itself once the queue has stopped', async (_, env) => {
+  it('that was paused while it was fetching gives back what came, as if it had never had it', async () => {
+    const queue = await topic.open({ port: proxy.port })
+    const other = await topic.open()
+    const { ids, consumer } = collect(queue)
+    await sleep(100)
+    proxy.delay(150)
+    await sleep(100)
+    const batch = batchOf()
+    await other.send(batch, { signal })
+    await until('it was fetched', async () => (await pendingOf()) === 1)
+    await consumer.pause()
+    expect(ids()).toEqual([])
+    const next = collect(other)
+    await until('another has it', () => next.ids().length === 1)
+    expect(next.seen[0]?.attempt).toBe(1)
+  })
+
+  it('that hangs when its queue has stopped holds its messages no longer', async () => {
     const queue = await topic.open()
-    const child = await spawnNode(new URL('./fixtures/stream-consumer.ts', import.meta.url), {
-      env: { REDIS_PORT: String(fresh.server.port), STREAM: topic.stream, ...env },
-    })
-    await child.line(/ready/)
+    const other = await topic.open()
     await queue.send(batchOf(), { signal })
-    await child.line(/handed/)
-    child.write('stop\n')
-    await child.line(/stopped/)
-    const ended = await Promise.race([child.exited, sleep(3_000).then(() => null)])
-    expect(ended).toMatchObject({ code: 0 })
+    const hung = collect(queue, () => new Promise(() => {}))
+    await until('it has it', () => hung.ids().length === 1)
+    await queue.stop({ drainMs: 20 })
+    const next = collect(other)
+    await until('another has it', () => next.ids().length === 1, 3_000)
   })
 })

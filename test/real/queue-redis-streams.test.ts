@@ -27,6 +27,6 @@ async function make(): Promise<QueueUnderTest> {
 }
 
 describe('RedisStreamQueue', () => {
-  for (const { name, run } of queueSuite(['durable', 'crash', 'inject', 'lag']))
+  for (const { name, run } of queueSuite(['durable', 'crash', 'inject', 'lag', 'age', 'competing']))
     test(name, () => run(make))
 })

@@ -573,7 +573,7 @@ export function idempotency(kind: DatabaseKind): void {
 
     it('the SQL for a DBA makes the same table', async () => {
       const sql = IdempotencyGuard.sql(
-        kind === 'mariadb' ? 'mysql' : kind === 'postgres' ? 'pg' : 'sqlite',
+        kind === 'postgres' ? 'pg' : kind === 'sqlite' ? 'sqlite' : 'mysql',
         { table: 'by_hand' },
       )
       for (const statement of sql.split(';').filter((text) => text.trim() !== ''))

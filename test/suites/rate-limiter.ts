@@ -236,7 +236,7 @@ export function rateLimiter(engine: 'mock' | 'real', open: () => Promise<Redis>)
       expect(await limit.check(call({ userId: 'early-7' }))).toBe('pass')
       expect(await limit.check(call({ userId: 'early-7' }))).toMatchObject({ by: 'user' })
       expect((await redis.keys('*')).length).toBeLessThanOrEqual(3)
-    })
+    }, 60_000)
 
     const sides = async () => (await redis.keys('*')).filter((key) => key !== KEYS[0])
 

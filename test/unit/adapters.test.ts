@@ -7,7 +7,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { seckillErrors, seckillExpress } from '../../src/express/index.js'
 import type { Sale } from '../../src/http/index.js'
 import { seckillKoa } from '../../src/koa/index.js'
-import type { SubmitRequest } from '../../src/pipeline/flash-sale.js'
+import type { SubmitRequest } from '../../src/pipeline/options.js'
 
 const closers: (() => void)[] = []
 afterEach(() => {

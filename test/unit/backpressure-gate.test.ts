@@ -23,9 +23,14 @@ afterEach(async () => {
 })
 
 /** A probe that answers what it is told to, when it is told to. */
-function told(o: Partial<Probe> = {}) {
-  const probe = {
-    answer: (_signal: AbortSignal): unknown => 0,
+interface Told extends Probe {
+  answer: (signal: AbortSignal) => unknown
+  reads: number
+}
+
+function told(o: Partial<Probe> = {}): Told {
+  const probe: Told = {
+    answer: () => 0,
     reads: 0,
     name: 'lag',
     high: 5_000,

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import type { Delivery } from '../../src/core/ports.js'
+import type { Delivery, Handled } from '../../src/core/ports.js'
 import type { Batch } from '../../src/core/types.js'
 import { MemoryQueue, type MemoryQueueOptions } from '../../src/queue/memory-queue.js'
 import { NO_COUNT, NO_ID } from '../suites/stock-bucket/input.js'
@@ -25,10 +25,7 @@ const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 const seenBy = (seen: Delivery[]) => seen.map((d) => d.batches.map((b) => b.batchId).join(' '))
 
 /** Collects deliveries; `answer` says what becomes of each. */
-function collect(
-  answer: (d: Delivery) => Promise<'ack' | 'retry' | 'dead'> | 'ack' | 'retry' | 'dead' = () =>
-    'ack',
-) {
+function collect(answer: (d: Delivery) => Promise<Handled> | Handled = () => 'ack') {
   const seen: Delivery[] = []
   const handler = async (d: Delivery) => {
     seen.push(d)
@@ -237,7 +234,7 @@ describe('a consumer', () => {
       await new Promise<void>((resolve) => d.signal.addEventListener('abort', () => resolve()))
       await sleep(20)
       ended = true
-      return 'ack'
+      return 'ack' as const
     })
     const consumer = queue.consume(handler, { maxBatches: 1 })
     await queue.send(batch('b1'))

@@ -43,11 +43,15 @@ describe('docs/message.md', () => {
       expect(reads(of(char)), `skuId ${code}`).toBe(keyId.test(char))
     }
     expect(new RegExp(properties.mac.pattern).test(message.mac)).toBe(true)
-    for (const name of $defs.reservation.required)
-      expect(
-        reads({ ...message, reservations: [{ ...message.reservations[0], [name]: undefined }] }),
-        name,
-      ).toBe(false)
+    const [first] = message.reservations
+    const without = (name: string) => ({ ...first, [name]: undefined })
+    for (const name of Object.keys($defs.reservation.properties)) {
+      const inBatch = { ...message, reservations: [without(name)], [name]: first[name] }
+      const nowhere = { ...inBatch, [name]: undefined }
+      const required = $defs.reservation.required.includes(name)
+      expect(reads(inBatch), name).toBe(!required)
+      if (name !== 'payload') expect(reads(nowhere), name).toBe(false)
+    }
     for (const [name, { minimum, maximum }] of Object.entries<{
       minimum?: number
       maximum?: number

@@ -26,6 +26,16 @@ it('C11 keeps ids of 19 digits as they are written', () => {
   })
 })
 
+it('takes from the batch what its reservations leave out, and nothing else', () => {
+  const { activityId: _, skuId: __, bucket, version, ...own } = reservationOf()
+  const short = { ...GOOD, bucket, version, reservations: [own] }
+  expect(parseBatch(JSON.stringify(short))).toEqual(GOOD)
+  for (const missing of ['bucket', 'version'] as const)
+    expect(() => parseBatch(JSON.stringify({ ...short, [missing]: undefined }))).toThrow(missing)
+  const withBuyer = { ...short, userId: 'u1', orderNo: 'o1', reservations: [{}] }
+  expect(() => parseBatch(JSON.stringify(withBuyer))).toThrow('orderNo')
+})
+
 it('drops what it does not know, so that a later schema may add to it', () => {
   const more = parseBatch(text({ sentBy: 'x' }, { colour: 'red' }))
   expect(more).toEqual(GOOD)

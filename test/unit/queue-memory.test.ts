@@ -18,5 +18,5 @@ async function make(): Promise<QueueUnderTest> {
 }
 
 describe('MemoryQueue', () => {
-  for (const { name, run } of queueSuite(['lag'])) test(name, () => run(make))
+  for (const { name, run } of queueSuite(['lag', 'age', 'competing'])) test(name, () => run(make))
 })

@@ -92,7 +92,7 @@ describe('RateLimiter without Redis', () => {
     const limit = limiter(redis, { total: WIDE }, { aloneMs: 300, onError: (e) => errors.push(e) })
     await crowd(limit, 300, () => ({}))
     await crowd(limit, 300, () => ({}))
-    // The batch of 256 and, as it was formed before that failed, none after it.
+    // The first batch, and none of those that waited behind it.
     expect(redis.scripts).toBe(1)
     expect(errors).toMatchObject([{ code: 'OUTCOME_UNKNOWN' }])
     await pause(320)

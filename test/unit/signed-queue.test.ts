@@ -30,7 +30,7 @@ async function make(): Promise<QueueUnderTest> {
 }
 
 describe('as any queue', () => {
-  for (const { name, run } of queueSuite(['lag']))
+  for (const { name, run } of queueSuite(['lag', 'age', 'competing']))
     if (name !== MAC_IS_OURS) test(name, () => run(make))
 })
 

@@ -54,6 +54,8 @@ describe('SoldOutMark', () => {
   it.each([
     ['not-enough', true],
     ['reserved', true],
+    ['queued', true],
+    ['confirmed', true],
     ['busy', false],
     ['stopped', false],
     ['unknown', false],
@@ -162,7 +164,7 @@ describe('SoldOutMark', () => {
   })
 
   it.each([
-    [{ ttlMs: 0 }, 'option ttlMs must be a whole number from 1 to 60000, got 0'],
+    [{ ttlMs: -1 }, 'option ttlMs must be a whole number from 0 to 60000, got -1'],
     [{ ttlMs: 0.5 }, 'option ttlMs'],
     [{ maxMarks: 0 }, 'option maxMarks'],
     [null, 'options must be an object'],

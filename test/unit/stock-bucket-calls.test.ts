@@ -14,7 +14,7 @@ function slowRedis() {
   const evalsha: RedisLike['evalsha'] = (_sha, _keys, ...rest) =>
     new Promise((resolve, reject) => {
       const count = Number(rest[13])
-      const users = Array.from({ length: count }, (_, i) => rest[14 + 7 * i] as string)
+      const users = Array.from({ length: count }, (_, i) => rest[14 + 3 * i] as string)
       const codes = Array.from({ length: count }, () => '1').join(' ')
       scripts.push({
         users,

@@ -15,22 +15,21 @@ const later = (ms: number) => vi.advanceTimersByTimeAsync(ms)
 
 /** A store that counts its reads; `answer` may be slow, wrong or away. */
 function world(o = {}) {
-  const w = {
+  const store = {
     available: 10,
     reads: [] as string[],
     errors: [] as unknown[],
-    answer: async (): Promise<ShownNumbers> => ({ total: 10, available: w.available }),
-    show: (ref: SkuRef = REF) => w.display.show(ref),
-    display: new StockDisplay({
-      read: (ref) => {
-        w.reads.push(ref.skuId)
-        return w.answer()
-      },
-      onError: (error) => w.errors.push(error),
-      ...o,
-    }),
+    answer: async (): Promise<ShownNumbers> => ({ total: 10, available: store.available }),
   }
-  return w
+  const display = new StockDisplay({
+    read: (ref) => {
+      store.reads.push(ref.skuId)
+      return store.answer()
+    },
+    onError: (error) => store.errors.push(error),
+    ...o,
+  })
+  return Object.assign(store, { display, show: (ref: SkuRef = REF) => display.show(ref) })
 }
 
 const slowly = (w: ReturnType<typeof world>, ms: number) => async () => {

@@ -16,8 +16,8 @@ export interface DatabaseOptions {
   /** Put before every table name. @defaultValue `seckill_` */
   readonly prefix?: string
   /**
-   * How long one statement may wait for a lock, ms (MySQL counts whole seconds); on PostgreSQL also how long it may run.
-   * One second later the connection is cut. @defaultValue 5,000
+   * How long one statement may wait for a lock, ms (MySQL counts whole seconds). PostgreSQL ends it 500 ms later
+   * whatever it does; everywhere the connection is cut 1 s later. @defaultValue 5,000
    */
   readonly statementTimeoutMs?: number
   /** How long a call waits for a connection of the pool before it throws `DB_BUSY`, ms. @defaultValue 5,000 */

@@ -80,9 +80,9 @@ const PG: Dialect = {
   forShare: ' FOR SHARE',
   forUpdate: ' FOR UPDATE',
   skipLocked: ' FOR UPDATE SKIP LOCKED',
-  // `true`: for this transaction only.
+  // `true`: for this transaction only. A lock that does not come is to be named as that, so the statement has longer.
   openWrite: (limitMs) =>
-    `SELECT set_config('lock_timeout', '${limitMs}', true), set_config('statement_timeout', '${limitMs}', true)`,
+    `SELECT set_config('lock_timeout', '${limitMs}', true), set_config('statement_timeout', '${limitMs + 500}', true)`,
   openView: ['BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY'],
   // One array a column: half the time of a placeholder for each value.
   insert: (table, columns, rows) => ({

@@ -1,14 +1,7 @@
-import type { Json } from '../../core/types.js'
+import * as check from '../../core/check.js'
+import type { ManualTask } from '../../core/ports.js'
 import type { Column } from './dialect.js'
 import type { Tx } from './tx.js'
-
-/** Work for a person; one of a kind for each `ref`. */
-export interface ManualTask {
-  readonly kind: string
-  /** What it is about, at most 200 characters. */
-  readonly ref: string
-  readonly detail: Json | object
-}
 
 const COLUMNS: readonly Column[] = [
   { name: 'kind', kind: 'text' },
@@ -28,4 +21,17 @@ export async function addManualTask(
   const there = await tx.all(`SELECT id FROM ${table} WHERE kind = ? AND ref = ?`, [kind, ref])
   if (there.length === 0)
     await tx.insert(table, COLUMNS, [[kind, ref, JSON.stringify(detail), now]])
+}
+
+/** MySQL's TEXT holds 65,535 bytes. */
+const MAX_DETAIL_BYTES = 60_000
+
+export function checkManualTask(task: ManualTask): ManualTask {
+  check.object(task, 'task')
+  const kind = check.text(task.kind, 'task.kind', 64)
+  const ref = check.text(task.ref, 'task.ref', 200)
+  const detail = JSON.stringify(task.detail)
+  if (typeof detail !== 'string' || Buffer.byteLength(detail) > MAX_DETAIL_BYTES)
+    check.fail('BAD_INPUT', 'task.detail', `JSON of at most ${MAX_DETAIL_BYTES} bytes`, detail)
+  return { kind, ref, detail: task.detail }
 }

@@ -1,7 +1,7 @@
 import type { Knex } from 'knex'
 import * as check from '../../core/check.js'
 import { FlashSaleError } from '../../core/errors.js'
-import type { OrderBook, OrderRow, OwedRelease, Verdict } from '../../core/ports.js'
+import type { ManualTask, OrderBook, OrderRow, OwedRelease, Verdict } from '../../core/ports.js'
 import type { Activity, Audit, DbNumbers, Reservation, SkuRef } from '../../core/types.js'
 import { closeUnpaid } from './close.js'
 import { Database, type DatabaseOptions } from './database.js'
@@ -9,6 +9,7 @@ import { find, findByBuyer, overdue, snapshot } from './find.js'
 import { GroupCommit } from './group-commit.js'
 import type { OrderHooks } from './hooks.js'
 import * as input from './input.js'
+import { addManualTask, checkManualTask } from './manual-tasks.js'
 import { migrate } from './migrate.js'
 import { released, takeReleases } from './releases.js'
 import type { OnePer } from './rows.js'
@@ -167,6 +168,12 @@ export class KnexOrderBook implements OrderBook {
 
   async released(orderNos: readonly string[]): Promise<void> {
     await released(this.#database, input.orderNos(orderNos))
+  }
+
+  async addManualTask(task: ManualTask): Promise<void> {
+    const checked = checkManualTask(task)
+    const { manualTask } = this.#database.tables
+    await this.#database.write(async (tx) => addManualTask(tx, manualTask, checked, await tx.now()))
   }
 
   /** Numbers of unpaid orders past their deadline (1 to 10,000), for {@link closeUnpaid}. */

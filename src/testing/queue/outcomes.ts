@@ -90,14 +90,20 @@ export const outcomes: readonly QueueCheck[] = [
   {
     name: 'counts what is no answer as retry',
     async check(bench) {
-      await bench.send(batchOf())
-      const wrong: unknown[] = [undefined, 'done', [], ['ack', 'ack']]
-      const seen = bench.consume(({ attempt }) => {
-        const answer = attempt < bench.under.maxAttempts ? wrong[attempt - 1] : 'ack'
-        return answer as 'ack'
-      })
-      await bench.until('it is tried again', () => seen.deliveries.length >= 2)
-      deepEqual(new Set(seen.ids).size, 1)
+      const wrong: readonly unknown[] = [undefined, null, 1, 'done', {}, [], ['ack', 'ack'], ['no']]
+      const batches = batchesOf(wrong.length)
+      await bench.send(...batches)
+      const seen = bench.consume(
+        ({ batches: [batch], attempt }) => {
+          const which = batches.findIndex((b) => b.batchId === batch?.batchId)
+          return attempt === 1 ? (wrong[which] as 'ack') : 'ack'
+        },
+        { maxBatches: 1 },
+      )
+      await bench.until('all come again', () => seen.ids.length >= 2 * wrong.length)
+      await bench.quiet()
+      deepEqual([...seen.ids].sort(), [...idsOf(batches), ...idsOf(batches)].sort())
+      deepEqual(bench.under.dead, [])
     },
   },
   {

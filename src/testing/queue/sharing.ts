@@ -36,6 +36,7 @@ export const sharing: readonly QueueCheck[] = [
   },
   {
     name: 'C15: a consumer that joins takes nothing that another is handling',
+    needs: ['competing'],
     async check(bench) {
       const batches = batchesOf(40)
       await bench.send(...batches)

@@ -7,6 +7,7 @@ import { LOOPBACK } from '../net.js'
  * `RequestCode` and `ResponseCode`.
  */
 const UPDATE_AND_CREATE_TOPIC = 17
+const UPDATE_BROKER_CONFIG = 25
 const UPDATE_AND_CREATE_SUBSCRIPTION_GROUP = 200
 const GET_ROUTEINFO_BY_TOPIC = 105
 const SUCCESS = 0
@@ -48,6 +49,11 @@ export async function putGroup(
     ...(o.fifo ? { groupRetryPolicy: policy } : {}),
   }
   await request(brokerPort, UPDATE_AND_CREATE_SUBSCRIPTION_GROUP, {}, JSON.stringify(group))
+}
+
+/** Has a broker send its topics to the name server, which it does when its permission is set, if only to what it was. */
+export async function registerNow(brokerPort: number): Promise<void> {
+  await request(brokerPort, UPDATE_BROKER_CONFIG, {}, 'brokerPermission=6')
 }
 
 /** True when clients will be told where the topic is. */

@@ -30,7 +30,10 @@ export function writeRocketmqConfig(
   folder: string,
   tls: string,
   at: RocketmqPorts,
-  more: Readonly<Record<string, string>> = {},
+  more: {
+    readonly config?: Readonly<Record<string, string>>
+    readonly proxy?: Readonly<Record<string, string | number | boolean>>
+  } = {},
 ) {
   const nameServers = `${LOOPBACK}:${at.nameServer}`
   const files = {
@@ -69,7 +72,7 @@ export function writeRocketmqConfig(
   }
   mkdirSync(join(folder, 'data'))
   writeFileSync(files.nameServer, properties(nameServer))
-  writeFileSync(files.broker, properties({ ...broker, ...more }))
-  writeFileSync(files.proxy, JSON.stringify(proxy))
+  writeFileSync(files.broker, properties({ ...broker, ...more.config }))
+  writeFileSync(files.proxy, JSON.stringify({ ...proxy, ...more.proxy }))
   return files
 }

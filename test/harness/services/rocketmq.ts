@@ -4,7 +4,7 @@ import { need } from '../binaries.js'
 import { accepts, LOOPBACK, until } from '../net.js'
 import { removeScratch, scratchFolder } from '../scratch.js'
 import { jvmArgs } from './jvm.js'
-import { hasRoute, putGroup, putTopic, type TopicType } from './rocketmq-admin.js'
+import { hasRoute, putGroup, putTopic, registerNow, type TopicType } from './rocketmq-admin.js'
 import {
   BROKER,
   type RocketmqPorts,
@@ -38,15 +38,18 @@ export interface RocketmqServer extends Server {
  * Topics are only what `createTopic` made. `pid`, `kill` and `restart` mean the proxy with its broker; the name server
  * stays. What was acknowledged is there after kill -9 (the system has it, if not the disk).
  *
- * `config` takes the words of broker.conf.
+ * `config` takes the words of broker.conf, `proxy` those of rmq-proxy.json.
  */
 export async function startRocketmq(
-  o: { readonly config?: Readonly<Record<string, string>> } = {},
+  o: {
+    readonly config?: Readonly<Record<string, string>>
+    readonly proxy?: Readonly<Record<string, string | number | boolean>>
+  } = {},
 ): Promise<RocketmqServer> {
   const made = artifact('rocketmq')
   const folder = scratchFolder('rocketmq')
   const ports = await rocketmqPorts()
-  const files = writeRocketmqConfig(folder, join(made, 'tls'), ports, o.config)
+  const files = writeRocketmqConfig(folder, join(made, 'tls'), ports, o)
   const common = {
     command: need('java'),
     env: environment(folder, ports),
@@ -76,11 +79,10 @@ export async function startRocketmq(
           ...['org.apache.rocketmq.proxy.ProxyStartup', '-pm', 'local'],
           ...['-bc', files.broker, '-pc', files.proxy],
         ]),
-      // A broker that could not register at once tries again after ten seconds, and says that it is up meanwhile.
-      ready: async (port, output) =>
-        output().includes('rocketmq-proxy startup successfully') &&
-        (await accepts(port)) &&
-        (await hasRoute(ports.nameServer, BROKER)),
+      ready: async (port, output) => {
+        if (!output().includes('rocketmq-proxy startup successfully')) return false
+        return (await accepts(port)) && (await isRegistered(ports))
+      },
       cleanUp: () => {},
     })
     return assemble(proxy, nameServer, ports, () => removeScratch(folder))
@@ -124,6 +126,19 @@ function assemble(
     },
     createGroup: (name, { retries = 16, fifo = false } = {}) =>
       putGroup(ports.broker, name, { retries, fifo }),
+  }
+}
+
+/**
+ * A broker that starts before its connection to the name server is made does not register, says that it is up and tries
+ * again after ten seconds (one start in three on a busy machine). Here it is told to do so now.
+ */
+async function isRegistered(ports: RocketmqPorts): Promise<boolean> {
+  try {
+    return await hasRoute(ports.nameServer, BROKER)
+  } catch {
+    await registerNow(ports.broker)
+    return false
   }
 }
 

@@ -136,10 +136,11 @@ export function confirmSuite(kind: DatabaseKind): void {
 
     it('D3: closes what names another version, too many units, or an SKU nobody prepared', async () => {
       const sale = await kit.sale({ maxPerOrder: 2 })
+      const other = sale.reservation('u1', { version: 'v2' })
       const verdicts = await kit
         .book()
         .confirm([
-          sale.reservation('u1', { version: 'v2' }),
+          other,
           sale.reservation('u2', { quantity: 3 }),
           sale.reservation('u3', { skuId: 'nowhere' }),
           sale.reservation('u4', { skuId: 'nowhere' }),
@@ -151,6 +152,10 @@ export function confirmSuite(kind: DatabaseKind): void {
         'closed no-stock-row': 2,
         confirmed: 1,
       })
+      // A price is of a version; no other's is borrowed.
+      expect(await kit.book().find([other.orderNo])).toMatchObject([
+        { amountMinor: 0, currency: 'XXX' },
+      ])
       expect(
         await kit.count('seckill_manual_task', {
           kind: 'no-stock-row',

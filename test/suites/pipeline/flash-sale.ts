@@ -297,6 +297,70 @@ export function flashSaleSuite(backend: () => Backend): void {
     })
   })
 
+  describe('messages', () => {
+    test('with keys every message is signed, and a forged one makes no order', async () => {
+      const messageKeys = [{ kid: 'm1', secret: Buffer.alloc(32, 3) }]
+      const shop = await openShop(backend(), { sale: { messageKeys } })
+      const seen: (string | undefined)[] = []
+      const send = shop.queue.send.bind(shop.queue)
+      shop.queue.send = (batch, o) => {
+        seen.push(batch.mac)
+        return send(batch, o)
+      }
+      await shop.buy('u1')
+      const record = await shop.sale.stock.reservation(shop.ref, 'u1')
+      if (typeof record === 'string') throw new Error(record)
+      const { state: _, reason: __, ...reservation } = record
+      const forged = { ...reservation, userId: 'thief', orderNo: newOrderNo() }
+      await send({ schema: 1, batchId: newOrderNo(), ...shop.ref, reservations: [forged] })
+      await running(shop)
+      await expectWhole(shop)
+      expect(seen).toEqual([expect.any(String)])
+      expect(await shop.orders.findByBuyer(shop.ref, 'thief')).toBeNull()
+      await until('the alert is out', () => shop.alerts.includes('dead-message'))
+      await shop.sale.stop()
+    })
+
+    test('Q5: what a queue sets aside becomes an alert and one task for a person', async () => {
+      const shop = await openShop(backend())
+      const text = `{"no":"batch"}${'x'.repeat(100_000)}`
+      for (let i = 0; i < 2; i++) shop.sale.setAside(text, 'not a batch of schema 1')
+      const tasks = () => shop.knex('seckill_manual_task').where({ kind: 'dead-message' })
+      await until('the task is written', async () =>
+        (await tasks()).some((t) => String(t.detail).includes('"bytes":100014')),
+      )
+      await new Promise((resolve) => setTimeout(resolve, 50))
+      const written = (await tasks()).filter((t) => String(t.detail).includes('"bytes":100014'))
+      expect(written).toHaveLength(1)
+      expect(shop.alerts).toContain('dead-message')
+    })
+
+    test('one batch that no book can take does not take the others with it', async () => {
+      const shop = await openShop(backend())
+      const orders = new Proxy(shop.orders, {
+        get: (target, name) => {
+          const value = Reflect.get(target, name)
+          if (name !== 'confirm') return typeof value === 'function' ? value.bind(target) : value
+          return (...[some]: Parameters<typeof target.confirm>) =>
+            some.some((r) => r.userId === 'bad')
+              ? Promise.reject(new FlashSaleError('BAD_INPUT', 'cannot be booked'))
+              : target.confirm(some)
+        },
+      })
+      const sale = shop.restarted({ orders })
+      for (const userId of ['u1', 'bad', 'u2'])
+        await sale.submit({ ...shop.ref, buyer: { userId, ip: '' } })
+      sale.worker({ ordersPerSecond: 10_000 })
+      await sale.start()
+      await until('the others are booked', async () => {
+        const rows = ['u1', 'u2'].map((u) => shop.orders.findByBuyer(shop.ref, u))
+        return (await Promise.all(rows)).every((row) => row?.status === 'confirmed')
+      })
+      expect(await shop.orders.findByBuyer(shop.ref, 'bad')).toBeNull()
+      await sale.stop()
+    })
+  })
+
   describe('levers', () => {
     test('O1: a stop is durable, and holds in a process that has not read it yet', async () => {
       const shop = await openShop(backend(), { sale: { refreshMs: 60_000 } })

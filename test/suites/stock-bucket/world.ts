@@ -229,7 +229,7 @@ export class World {
       seenEpoch: 0,
       seenSeq: 0,
       batchId: `b${++batches}`,
-      message: batchMessage(REF, 'b', candidates),
+      message: batchMessage(REF, 'v1', 'b', candidates),
       owedAfterMs: 2_000,
       count: candidates.length,
       ...o,

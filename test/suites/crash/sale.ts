@@ -1,0 +1,261 @@
+import { Agent, request } from 'node:http'
+import { type Activity, type OrderRow, StockBucket, TriangleReconciler } from 'flash-sale-kit'
+import { KnexActivityControl, KnexActivityStore, KnexOrderBook } from 'flash-sale-kit/knex'
+import { expect } from 'vitest'
+import { type DatabaseKind, freshDatabase } from '../../harness/databases.js'
+import { until } from '../../harness/net.js'
+import type { RunningProcess } from '../../harness/process.js'
+import type { QueueAddress } from '../../harness/queues.js'
+import { freshRedis } from '../../harness/redis.js'
+import { spawnNode } from '../../harness/spawn-node.js'
+
+export const ref = { activityId: 'a1', skuId: 's1' }
+const audit = { actor: 'test', reason: 'crash test' }
+const agent = new Agent({ keepAlive: true, maxSockets: 200 })
+
+export interface ShopOptions {
+  /** Step and how-manieth time at which it kills itself, as in `confirm:inside@1`. */
+  readonly fault?: string
+  readonly role?: 'shop' | 'consumer' | 'both'
+  /** Share of its sends that fail. */
+  readonly flaky?: number
+}
+
+export interface Shop {
+  readonly process: RunningProcess
+  readonly port: number
+  readonly sells: boolean
+}
+
+export type Answer = { status: string; orderNo?: string }
+
+/** A sale of S units, warmed and open, with shops in processes of their own. */
+export async function openSale(
+  kind: DatabaseKind,
+  units: number,
+  queue: QueueAddress = { kind: 'memory' },
+) {
+  const database = await freshDatabase(kind)
+  const { redis, server, destroy } = await freshRedis()
+  const { knex } = database
+  await KnexOrderBook.migrate(knex)
+  const orders = new KnexOrderBook({ knex })
+  const activities = new KnexActivityStore({ knex })
+  const now = Date.now()
+  const activity: Activity = {
+    activityId: 'a1',
+    version: '1',
+    opensAt: now - 60_000,
+    endsAt: now + 3_600_000,
+    payWithinMs: 900_000,
+    mode: 'queued',
+    tokens: 'required',
+    maxPerOrder: 1,
+    skus: [{ skuId: 's1', units, priceMinor: 100, currency: 'CNY' }],
+  }
+  await activities.save(activity)
+  const stock = new StockBucket({ redis, deliver: 'nothing-owed' })
+  await stock.warmUp(activity, await orders.prepare(activity))
+  await new KnexActivityControl({ knex }).set('a1', 'open', audit)
+  await stock.control('a1', 'open')
+
+  const shops: Shop[] = []
+  async function openShop(o: ShopOptions = {}): Promise<Shop> {
+    const [fault = '', at = '1'] = (o.fault ?? '').split('@')
+    const process = await spawnNode(new URL('../../real/fixtures/shop.ts', import.meta.url), {
+      env: {
+        REDIS_PORT: String(server.port),
+        DATABASE: JSON.stringify(database.address),
+        QUEUE: JSON.stringify(queue),
+        ROLE: o.role ?? 'both',
+        FLAKY: String(o.flaky ?? 0),
+        FAULT: fault,
+        FAULT_AT: at,
+      },
+    })
+    const line = await process.line(/listening \d+/)
+    const shop = { process, port: Number(line.split(' ')[1]), sells: o.role !== 'consumer' }
+    shops.push(shop)
+    return shop
+  }
+  const reconciler = new TriangleReconciler({ stock, orders, activities, graceMs: 0 })
+  return {
+    shops,
+    openShop,
+    stock,
+    orders,
+    reconciler,
+    async close() {
+      await Promise.all(shops.map((s) => s.process.stop()))
+      await destroy()
+      await database.destroy()
+    },
+  }
+}
+export type Sale = Awaited<ReturnType<typeof openSale>>
+
+function ask(port: number, userId: string): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const req = request(
+      { port, host: '127.0.0.1', path: `/${userId}`, agent, timeout: 5_000 },
+      (res) => {
+        let body = ''
+        res.setEncoding('utf8')
+        res.on('data', (chunk) => {
+          body += chunk
+        })
+        res.on('end', () => (body ? resolve(JSON.parse(body)) : reject(new Error('no body'))))
+        res.on('error', reject)
+      },
+    )
+    req.on('timeout', () => req.destroy(new Error('timeout')))
+    req.on('error', reject)
+    req.end()
+  })
+}
+
+const FINAL = new Set(['queued', 'sold-out', 'already-bought'])
+
+/** Clicks until somebody answers for good, whichever shop is up; at most 30 s. */
+async function clickUntilAnswered(sale: Sale, userId: string): Promise<Answer> {
+  const end = Date.now() + 30_000
+  let last: unknown = 'no shop was open'
+  while (Date.now() < end) {
+    const open = sale.shops.filter((s) => s.sells && s.process.isAlive())
+    const shop = open[Math.floor(Math.random() * open.length)]
+    if (shop) {
+      try {
+        const answer = await ask(shop.port, userId)
+        if (FINAL.has(answer.status)) return answer
+        last = answer
+      } catch (error) {
+        last = error
+      }
+    }
+    await new Promise((resolve) => setTimeout(resolve, 30))
+  }
+  throw new Error(`${userId} was never answered: ${JSON.stringify(last)} ${last}`)
+}
+
+/** What each user heard. */
+export type Heard = ReadonlyMap<string, readonly Answer[]>
+
+/** All clicks, `concurrency` at a time; a user may be named more than once. */
+export async function crowd(
+  sale: Sale,
+  clicks: readonly string[],
+  concurrency: number,
+): Promise<Heard> {
+  const heard = new Map<string, Answer[]>()
+  let next = 0
+  const browser = async () => {
+    while (next < clicks.length) {
+      const user = clicks[next++] as string
+      const answer = await clickUntilAnswered(sale, user)
+      heard.set(user, [...(heard.get(user) ?? []), answer])
+    }
+  }
+  await Promise.all(Array.from({ length: concurrency }, browser))
+  return heard
+}
+
+/** Nothing is under way any more; then: frozen + sold + available = S, one live order a buyer, a triangle without findings. */
+export async function liveOrders(sale: Sale, units: number): Promise<ReadonlyMap<string, string>> {
+  await until(
+    'everything is decided',
+    async () => {
+      const n = await sale.stock.numbers(ref)
+      return n.waiting === 0 && n.owed === 0
+    },
+    40_000,
+  )
+  const numbers = await sale.stock.numbers(ref)
+  expect(numbers).toMatchObject({ total: units, pending: 0, over: 0 })
+  expect(numbers.available + numbers.frozen + numbers.sold).toBe(units)
+  const live = new Map<string, string>()
+  for await (const row of sale.orders.snapshot(ref)) {
+    if (row.status === 'closed') continue
+    expect(live.has(row.userId), `${row.userId} has two orders`).toBe(false)
+    live.set(row.userId, row.orderNo)
+  }
+  expect(numbers.available).toBe(units - live.size)
+  expect((await sale.orders.numbers(ref))?.available).toBe(units - live.size)
+  const report = await sale.reconciler.inspect('a1')
+  expect(report.findings).toEqual([])
+  expect(report.difference).toBe(0)
+  return live
+}
+
+/** 0 lost, 0 doubled: all units are sold, whoever was told a number has that order, and hears it again. */
+export async function expectWhole(sale: Sale, heard: Heard, units: number): Promise<void> {
+  const live = await liveOrders(sale, units)
+  expect(live.size).toBe(Math.min(units, heard.size))
+  for (const [user, answers] of heard)
+    for (const { status, orderNo } of answers) {
+      if (status === 'sold-out')
+        expect(live.has(user), `${user} has an order but heard sold-out`).toBe(false)
+      else expect(live.get(user), `${user} was told ${orderNo}`).toBe(orderNo)
+    }
+  await expectRepeated(sale, live)
+}
+
+/**
+ * The same where sends fail: a number that a buyer was told may have been closed (a refused send), never forgotten; and a
+ * unit that came back late may find nobody who still wants it.
+ */
+export async function expectSound(sale: Sale, heard: Heard, units: number): Promise<void> {
+  const live = await liveOrders(sale, units)
+  expect(live.size).toBeLessThanOrEqual(units)
+  const told = [...heard].flatMap(([user, answers]) =>
+    answers.flatMap(({ orderNo }) => (orderNo ? [{ user, orderNo }] : [])),
+  )
+  const rows = new Map<string, OrderRow>()
+  for (let i = 0; i < told.length; i += 1_000)
+    for (const row of await sale.orders.find(told.slice(i, i + 1_000).map((t) => t.orderNo)))
+      rows.set(row.orderNo, row)
+  for (const { user, orderNo } of told)
+    expect(rows.get(orderNo)?.userId, `${user} was told ${orderNo}`).toBe(user)
+  await expectRepeated(sale, live)
+}
+
+/** Every winner who asks again hears his order number. */
+async function expectRepeated(sale: Sale, live: ReadonlyMap<string, string>): Promise<void> {
+  for (const [user, orderNo] of live)
+    expect(await clickUntilAnswered(sale, user)).toMatchObject({
+      status: 'queued',
+      orderNo,
+      replayed: true,
+    })
+}
+
+export const users = (n: number) => Array.from({ length: n }, (_, i) => `u${i}`)
+
+/**
+ * V3 whole: 10 % repeated clicks, 5 % failed sends of all three kinds, consumers killed at random; two shops, two consumers,
+ * on the servers and the queue given.
+ */
+export async function besiegedSale(kind: DatabaseKind, queue: QueueAddress): Promise<void> {
+  const units = 300
+  const sale = await openSale(kind, units, queue)
+  try {
+    await Promise.all([
+      sale.openShop({ role: 'shop', flaky: 0.05 }),
+      sale.openShop({ role: 'shop', flaky: 0.05 }),
+    ])
+    const consumers = await Promise.all([
+      sale.openShop({ role: 'consumer' }),
+      sale.openShop({ role: 'consumer' }),
+    ])
+    const clicks = users(3_000).flatMap((user, i) => (i % 10 === 9 ? [user, `u${i >> 1}`] : [user]))
+    const heard = crowd(sale, clicks, 100)
+    heard.catch(() => {}) // told below; a failed kill must be told first
+    for (let kill = 0; kill < 4; kill++) {
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * 800))
+      await consumers[kill % 2]?.process.kill('SIGKILL')
+      consumers[kill % 2] = await sale.openShop({ role: 'consumer' })
+    }
+    await expectSound(sale, await heard, units)
+  } finally {
+    await sale.close()
+  }
+}
