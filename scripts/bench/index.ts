@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs'
+import { provision } from '../provision.js'
 import type { Measured } from './measure.js'
 
 const NAMES = ['admission', 'latency', 'confirm', 'reconcile', 'http'] as const
@@ -28,6 +29,7 @@ async function main(args: readonly string[]): Promise<number> {
     console.error(`the bench ${name} comes with a later version`)
     return 2
   }
+  provision(name === 'http' ? ['core', 'load'] : ['core'])
   const { run } = (await import(file.href)) as { readonly run: Bench }
   const quiet = args.includes('--json')
   const { ratios, medians } = await run({ log: quiet ? () => {} : console.log })

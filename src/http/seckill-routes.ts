@@ -36,7 +36,6 @@ export interface ResultQuestion {
   readonly activityId: string
   readonly skuId: string
   readonly buyer: Buyer
-  readonly orderNo?: string
 }
 
 /**
@@ -83,14 +82,12 @@ export class SeckillRoutes {
   async result(q: ResultQuestion): Promise<HttpAnswer> {
     try {
       check.skuRef(q)
-      if (q.orderNo !== undefined) check.id(q.orderNo, 'orderNo')
     } catch {
       return requestRefusals.badRequest
     }
     try {
-      const { activityId, skuId, orderNo, buyer } = q
-      const asked = { activityId, skuId, userId: buyer.userId }
-      return toHttp(await this.sale.result(orderNo === undefined ? asked : { ...asked, orderNo }))
+      const { activityId, skuId, buyer } = q
+      return toHttp(await this.sale.result({ activityId, skuId, userId: buyer.userId }))
     } catch (error) {
       return this.failed(error)
     }

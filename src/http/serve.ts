@@ -29,7 +29,6 @@ interface Route {
   readonly name: 'token' | 'submit' | 'result'
   readonly activityId: string
   readonly skuId: string
-  readonly query: string
 }
 
 /**
@@ -37,7 +36,8 @@ interface Route {
  *
  * - `POST {prefix}/:activityId/token`
  * - `POST {prefix}/:activityId/:skuId/submit`
- * - `GET {prefix}/:activityId/:skuId/result`, with `?orderNo=` for one number
+ * - `GET {prefix}/:activityId/:skuId/result`: of the buyer who asks. Not by order number: a made-up one that nobody knows gets
+ *   a CLOSED row in time (`FlashSale.result`), and strangers must not fill the database with those.
  */
 export function seckillServer<Request>(
   sale: Sale,
@@ -57,11 +57,7 @@ export function seckillServer<Request>(
       const asked = o.buyer(incoming.request)
       const buyer = asked instanceof Promise ? await asked : asked
       if (!buyer) return requestRefusals.notSignedIn
-      if (route.name === 'result') {
-        const orderNo = route.query === '' ? null : new URLSearchParams(route.query).get('orderNo')
-        const query = { activityId, skuId, buyer }
-        return await routes.result(orderNo === null ? query : { ...query, orderNo })
-      }
+      if (route.name === 'result') return await routes.result({ activityId, skuId, buyer })
       const reading = incoming.body(maxBytes)
       const read = reading instanceof Promise ? await reading : reading
       if (read.status === 'refused') return read.answer
@@ -87,7 +83,6 @@ function match(prefix: string, url: string): Route | 'elsewhere' | 'malformed' {
   if (!url.startsWith(prefix) || url.charCodeAt(prefix.length) !== 0x2f) return 'elsewhere'
   const mark = url.indexOf('?')
   const path = mark < 0 ? url.slice(prefix.length + 1) : url.slice(prefix.length + 1, mark)
-  const query = mark < 0 ? '' : url.slice(mark + 1)
   const parts = path.split('/')
   const name = parts.at(-1)
   const known =
@@ -97,7 +92,7 @@ function match(prefix: string, url: string): Route | 'elsewhere' | 'malformed' {
   const activityId = decoded(parts[0] as string)
   const skuId = name === 'token' ? '' : decoded(parts[1] as string)
   if (activityId === null || skuId === null) return 'malformed'
-  return { name: name as Route['name'], activityId, skuId, query }
+  return { name: name as Route['name'], activityId, skuId }
 }
 
 function decoded(part: string): string | null {

@@ -6,6 +6,7 @@ import type { BackpressureGate } from '../gate/backpressure-gate.js'
 import type { RateLimiter } from '../gate/rate-limiter.js'
 import type { RefusalCounters } from '../gate/refusal-counters.js'
 import type { SoldOutMark } from '../gate/sold-out-mark.js'
+import type { Winners } from '../gate/winners.js'
 import type { TokenIssuer } from '../token/token-issuer.js'
 import type { Buyer, FlashSaleOptions, RiskQuestion, SubmitRequest } from './options.js'
 
@@ -15,6 +16,7 @@ export type Layer = 'gate' | 'mark' | 'backpressure' | 'limit' | 'risk' | 'token
 export interface AdmissionOptions {
   readonly gate: ActivityGate
   readonly mark: SoldOutMark
+  readonly winners: Winners
   readonly counters: RefusalCounters
   readonly backpressure: BackpressureGate | undefined
   readonly limiter: RateLimiter | undefined
@@ -27,6 +29,8 @@ type Who = SkuRef & { readonly userId: string }
 
 export interface Admitted {
   readonly known: KnownActivity
+  /** All is sold, and he may have bought: his click goes to Redis, past the sold-out mark. */
+  readonly mayHaveWon: boolean
   readonly token: TokenProof | undefined
 }
 
@@ -45,7 +49,9 @@ export class Admission {
     if (shut || 'status' in known) return this.refused('gate', shut as Refusal, who)
     this.passed('gate')
     const marked = mark.refusal(who, known.activity.version)
-    if (marked) return this.refused('mark', marked, who)
+    const mayHaveWon =
+      marked !== null && known.activity.mode === 'queued' && this.o.winners.mayBe(who, who.userId)
+    if (marked && !mayHaveWon) return this.refused('mark', marked, who)
     this.passed('mark')
     if (backpressure) {
       const pressed = backpressure.check()
@@ -59,7 +65,7 @@ export class Admission {
     const token = await this.proof(known, who.userId, request)
     if (token && 'status' in token) return this.refused('token', token, who)
     if (token) this.passed('token')
-    return { known, token }
+    return { known, mayHaveWon, token }
   }
 
   /** Before a token is issued; null when it may be. */

@@ -14,6 +14,7 @@ import type {
 import { ActivityGate } from '../gate/activity-gate.js'
 import { type LayerCounts, RefusalCounters } from '../gate/refusal-counters.js'
 import { SoldOutMark } from '../gate/sold-out-mark.js'
+import { Winners } from '../gate/winners.js'
 import { signedQueue } from '../queue/signed-queue.js'
 import { StockBucket } from '../stock/stock-bucket.js'
 import type { WarmUpResult } from '../stock/warm-up.js'
@@ -26,6 +27,9 @@ import { Purchase } from './purchase.js'
 import { Relay, type RelayOptions } from './relay.js'
 import { resultOf } from './result.js'
 import { Worker, type WorkerOptions } from './worker.js'
+
+/** Winners of an SKU that a process remembers, about 10 MB; of more the sold-out mark speaks to all alike. */
+const MAX_WINNERS = 100_000
 
 /**
  * The whole sale assembled from the primitives: refuse early, deduct, enqueue, confirm. It is the reference recipe; a
@@ -68,10 +72,14 @@ export class FlashSale implements Background {
     })
     this.mark = new SoldOutMark(o.soldOutMs === undefined ? {} : { ttlMs: o.soldOutMs })
     if (o.backpressure) this.background.push(o.backpressure)
+    const winners = new Winners({
+      load: (ref) => this.stock.buyers(ref, MAX_WINNERS),
+      stamp: (ref) => this.stock.lastSeen(ref.activityId),
+    })
     const { gate, mark, counters } = this
     const { backpressure, limiter, risk, tokens, events } = o
     this.admission = new Admission({
-      ...{ gate, mark, counters },
+      ...{ gate, mark, winners, counters },
       ...{ backpressure, limiter, risk, tokens, events },
     })
     const { stock, alert } = this
@@ -151,14 +159,17 @@ export class FlashSale implements Background {
     const who = { ...ref, userId }
     const admitted = await this.admission.submit(request, who, quantity)
     if ('status' in admitted) return admitted
-    const { known, token } = admitted
+    const { known, mayHaveWon, token } = admitted
     let asked = false
-    const outcome = await this.mark.through<Submitted>(ref, known.activity.version, () => {
+    const take = (): Promise<Submitted> => {
       asked = true
       return known.activity.mode === 'strong'
         ? this.purchase.buy(known, { ...request, quantity }, userId)
         : this.purchase.deduct(known, { ...request, quantity }, userId, token)
-    })
+    }
+    const outcome = mayHaveWon
+      ? await take()
+      : await this.mark.through<Submitted>(ref, known.activity.version, take)
     if ('replayed' in outcome || outcome.status === 'unknown') {
       this.admission.passed('stock')
       return outcome

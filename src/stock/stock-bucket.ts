@@ -245,6 +245,28 @@ export class StockBucket {
     return scanRecords(this.runner, check.skuRef(ref), cursor)
   }
 
+  /**
+   * Changes whenever this process has heard that units of the activity were taken: text to compare, from memory. What was
+   * read of it is complete as long as this is the same.
+   */
+  lastSeen(activityId: string): string {
+    const { epoch, seq } = this.seen.of(check.keyId(activityId, 'activityId'))
+    return `${epoch}:${seq}`
+  }
+
+  /** Everybody whose reservation of an SKU is not released; null when they are more than `limit`. */
+  async buyers(ref: SkuRef, limit: number): Promise<ReadonlySet<string> | null> {
+    check.int(limit, 'limit', 1, 10_000_000)
+    const users = new Set<string>()
+    for (let cursor: string | null = '0'; cursor !== null; ) {
+      const page: ScanPage = await this.scan(ref, cursor)
+      for (const row of page.rows) if (row.state !== 'released') users.add(row.userId)
+      if (users.size > limit) return null
+      cursor = page.next
+    }
+    return users
+  }
+
   /** @throws FlashSaleError `NOT_WARMED` when keys are missing or not of one piece, `CORRUPT` when they do not add up */
   async numbers(ref: SkuRef): Promise<SaleNumbers> {
     const { activityId, skuId } = check.skuRef(ref)

@@ -17,6 +17,8 @@ export interface QueueUnderTest {
   readonly patienceMs: number
   /** How long a consumer may be silent before its messages go to another; 0 where they never do. */
   readonly claimMs: number
+  /** How long a new consumer may take until it is handed something, where that is more than moments. */
+  readonly joinMs?: number
   /** Another instance on the same topic, started, as another process would have it; where there is none, the same. */
   second(): Promise<Queue>
   /** Feature `crash`: ends an instance as kill -9 would. Its handlers may run on, but nothing they say gets through. */

@@ -1,8 +1,10 @@
+import { setMaxListeners } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import type { Batch, Delivery, Handled, Queue } from 'flash-sale-kit'
 import { KafkaQueue, type KafkaQueueOptions } from 'flash-sale-kit/kafka'
 import { Kafka, logLevel } from 'kafkajs'
 import { newOrderNo } from '../../src/core/order-no.js'
+import { until } from '../harness/net.js'
 import type { KafkaServer } from '../harness/services/kafka.js'
 
 export const SESSION_MS = 1_500
@@ -24,7 +26,11 @@ export class Topic {
 
   static async on(server: KafkaServer, o: { readonly partitions?: number } = {}): Promise<Topic> {
     const topic = new Topic(server)
-    await server.createTopic(topic.topic, o)
+    // A broker that has just started may not know yet that it leads the partition.
+    await until('the topic is there', async () => {
+      await server.createTopic(topic.topic, o)
+      return true
+    })
     return topic
   }
 
@@ -146,6 +152,7 @@ export const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(r
 
 /** A deadline that no test reaches. */
 export const signal = AbortSignal.timeout(3_600_000)
+setMaxListeners(0, signal)
 
 /** A consumer that writes down what it gets. */
 export function collect(

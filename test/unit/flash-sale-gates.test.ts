@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { BackpressureGate } from '../../src/gate/backpressure-gate.js'
 import { RateLimiter } from '../../src/gate/rate-limiter.js'
 import { FlashSale } from '../../src/pipeline/flash-sale.js'
@@ -39,14 +39,21 @@ async function shop(o: Partial<FlashSaleOptions> = {}) {
 
 describe('FlashSale with its gates', () => {
   it('F5 F6 sells out, refuses from memory, and shows which layer refused', async () => {
-    const { sale, submit } = await shop()
+    const { sale, submit, redis } = await shop({ soldOutMs: 10_000 })
     for (const user of ['u1', 'u2']) expect((await submit(user)).status).toBe('queued')
-    for (let i = 0; i < 5; i++) expect(await submit(`v${i}`)).toEqual({ status: 'sold-out' })
+    // The first is told by Redis; the second sets off the reading of who has won, and is asked for meanwhile.
+    for (let i = 0; i < 2; i++) expect(await submit(`v${i}`)).toEqual({ status: 'sold-out' })
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    const calls = vi.spyOn(redis, 'evalsha')
+    for (let i = 2; i < 6; i++) expect(await submit(`v${i}`)).toEqual({ status: 'sold-out' })
+    expect(calls).not.toHaveBeenCalled()
     expect(sale.refusals()).toMatchObject({
-      gate: { seen: 7, refused: 0 },
+      gate: { seen: 8, refused: 0 },
       mark: { refused: 4, byStatus: { 'sold-out': 4 } },
-      stock: { seen: 3, refused: 1 },
+      stock: { seen: 4, refused: 2 },
     })
+    // A winner whose answer was lost on the way hears more than the crowd.
+    expect((await submit('u1')).status).toBe('already-bought')
     await sale.stop()
   })
 

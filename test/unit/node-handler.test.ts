@@ -29,8 +29,8 @@ describe('the routes', () => {
     ])
   })
 
-  it('issue a token and tell the result, also of one number', async () => {
-    const { send } = await serve()
+  it('issue a token and tell the result of the buyer, whatever number he names', async () => {
+    const { send, asked } = await serve()
     const token = await send({ path: '/api/seckill/a1/token' })
     expect([token.status, token.body]).toEqual([200, { code: 'SECKILL_TOKEN', token: 'tok' }])
     const path = '/api/seckill/a1/s1/result'
@@ -39,8 +39,8 @@ describe('the routes', () => {
       200,
       { code: 'SECKILL_CONFIRMED', orderNo: 'n1' },
     ])
-    const named = await send({ method: 'GET', path: `${path}?orderNo=n%2B7` })
-    expect(named.body).toMatchObject({ orderNo: 'n+7' })
+    await send({ method: 'GET', path: `${path}?orderNo=n7` })
+    expect(JSON.stringify(asked)).not.toContain('n7')
   })
 
   it('take the buyer from the session only, whatever the body says', async () => {
@@ -124,15 +124,6 @@ describe('the routes', () => {
     expect(asked).toEqual([])
     expect(errors).toEqual([])
   })
-
-  it.each(['', '%00', 'a%7Cb', 'x'.repeat(65), 'x'.repeat(10_000)])(
-    'refuse a malformed order number (%#)',
-    async (orderNo) => {
-      const { send } = await serve()
-      const path = `/api/seckill/a1/s1/result?orderNo=${orderNo}`
-      expect((await send({ method: 'GET', path })).status).toBe(400)
-    },
-  )
 
   it('take ids with escaped characters', async () => {
     const { send, asked } = await serve()

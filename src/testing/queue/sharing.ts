@@ -150,7 +150,7 @@ async function churn(
       },
       { on: queue, maxBatches: 4 },
     )
-    await sleep(random() * 40)
+    await sleep(random() * Math.max(40, (bench.under.joinMs ?? 0) * 2))
     if (crashes > 0 && acked.size > 20) {
       crashes--
       crashed = true
