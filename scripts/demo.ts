@@ -2,7 +2,6 @@ import { randomBytes } from 'node:crypto'
 import {
   FlashSale,
   formatReport,
-  MemoryQueue,
   type Report,
   TokenIssuer,
   TriangleReconciler,
@@ -18,7 +17,7 @@ const audit = { actor: 'demo', reason: 'demonstration' }
 /** How long the last orders may take to be confirmed before the demo says that they are lost. */
 const SETTLE_MS = 60_000
 
-async function sell(o: DemoOptions, { redis, knex }: Environment) {
+async function sell(o: DemoOptions, { redis, knex, queue }: Environment) {
   await KnexOrderBook.migrate(knex)
   const orders = new KnexOrderBook({ knex })
   const activities = new KnexActivityStore({ knex })
@@ -36,7 +35,7 @@ async function sell(o: DemoOptions, { redis, knex }: Environment) {
   })
   const sale = new FlashSale({
     redis,
-    queue: new MemoryQueue(),
+    queue,
     orders,
     activities,
     control: new KnexActivityControl({ knex }),

@@ -1,11 +1,15 @@
 import { parseArgs } from 'node:util'
 
+const QUEUES = ['memory', 'redis-streams', 'rocketmq', 'kafka'] as const
+const DBS = ['sqlite', 'mariadb', 'mysql', 'postgres'] as const
+
 export interface DemoOptions {
   readonly requests: number
   readonly stock: number
   readonly duplicates: number
   readonly real: boolean
-  readonly db: 'sqlite' | 'mariadb' | 'postgres'
+  readonly queue: (typeof QUEUES)[number]
+  readonly db: (typeof DBS)[number]
   readonly json: boolean
 }
 
@@ -17,14 +21,12 @@ Sells --stock units to a crowd of --requests and proves afterwards that each uni
   --stock N         units on sale (1000)
   --duplicates F    share of the requests that repeat an earlier one (0.1)
   --real            a real redis-server and a real database instead of ioredis-mock and SQLite
-  --queue Q         memory (redis-streams, rocketmq and kafka come with a later version)
-  --db D            sqlite, mariadb or postgres (mariadb with --real, else sqlite; mysql comes with a later version)
+  --queue Q         memory (the default), redis-streams, rocketmq or kafka; all but memory with --real
+  --db D            sqlite, mariadb, mysql or postgres (mariadb with --real, else sqlite)
   --json            the last line is one JSON object
   --help
 
 Exit code 1 when anything was oversold or lost, 2 for a bad option.`
-
-const LATER = ['redis-streams', 'rocketmq', 'kafka', 'mysql']
 
 /** Prints the help, or what is wrong with an option, and ends the process; else the options. */
 export function demoOptions(argv: readonly string[]): DemoOptions {
@@ -34,18 +36,16 @@ export function demoOptions(argv: readonly string[]): DemoOptions {
     process.exit(0)
   }
   const real = values.real ?? false
-  choice('queue', values.queue ?? 'memory', ['memory'])
-  const db = choice('db', values.db ?? (real ? 'mariadb' : 'sqlite'), [
-    'sqlite',
-    'mariadb',
-    'postgres',
-  ])
+  const queue = choice('queue', values.queue ?? 'memory', QUEUES)
+  const db = choice('db', values.db ?? (real ? 'mariadb' : 'sqlite'), DBS)
+  if (!real && queue !== 'memory') refuse(`--queue ${queue} needs --real`)
   if (!real && db !== 'sqlite') refuse(`--db ${db} needs --real`)
   return {
     requests: number('requests', values.requests ?? '50000', 1, 10_000_000, true),
     stock: number('stock', values.stock ?? '1000', 1, 1_000_000, true),
     duplicates: number('duplicates', values.duplicates ?? '0.1', 0, 0.99, false),
     real,
+    queue,
     db,
     json: values.json ?? false,
   }
@@ -83,8 +83,6 @@ function number(name: string, text: string, min: number, max: number, whole: boo
 }
 
 function choice<T extends string>(name: string, value: string, values: readonly T[]): T {
-  if (LATER.includes(value))
-    return refuse(`--${name} ${value} is not there yet: it comes with a later version`)
   const found = values.find((v) => v === value)
   return found ?? refuse(`--${name} must be one of ${values.join(', ')}, got '${value}'`)
 }

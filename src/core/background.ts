@@ -19,13 +19,15 @@ export function pause(ms: number, signal: AbortSignal): Promise<void> {
 /** Settles like `work`, or as `late()` says once `ms` have passed; the work itself goes on. */
 export function within<T, L>(work: Promise<T>, ms: number, late: () => L): Promise<T | L> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => {
+    const giveUp = () => {
       try {
         resolve(late())
       } catch (error) {
         reject(error)
       }
-    }, ms)
+    }
+    // After a stall of the event loop timers run before sockets are read: an answer that is there already comes first.
+    const timer = setTimeout(() => setImmediate(giveUp), ms)
     work.then(resolve, reject).finally(() => clearTimeout(timer))
   })
 }

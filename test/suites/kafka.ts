@@ -34,8 +34,9 @@ export class Topic {
     return topic
   }
 
-  async open(o: Partial<KafkaQueueOptions> = {}): Promise<KafkaQueue> {
-    const line = new Line(this.server.brokers)
+  /** @param through the port of a proxy in front of the broker */
+  async open(o: Partial<KafkaQueueOptions> = {}, through?: number): Promise<KafkaQueue> {
+    const line = new Line(this.server.brokers, through)
     const queue = new KafkaQueue({
       kafka: line.kafka,
       topic: this.topic,
@@ -114,13 +115,13 @@ class Line {
   readonly #sockets = new Set<Socket>()
   #down = false
 
-  constructor(brokers: string[]) {
+  constructor(brokers: string[], through?: number) {
     this.kafka = new Kafka({
       brokers,
       logLevel: logLevel.NOTHING,
       retry: { retries: 5, initialRetryTime: 100, maxRetryTime: 1_000 },
       socketFactory: ({ host, port, onConnect }) => {
-        const socket = connect({ host, port: this.#down ? 1 : port }, onConnect)
+        const socket = connect({ host, port: this.#down ? 1 : (through ?? port) }, onConnect)
         this.#sockets.add(socket)
         socket.once('close', () => this.#sockets.delete(socket))
         return socket

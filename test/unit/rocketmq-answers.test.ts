@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { lagIn } from '../../src/rocketmq/lag.js'
 import { outcomeOf } from '../../src/rocketmq/outcome.js'
+import { correctHandle } from '../../src/rocketmq/receipt.js'
 
 const withCode = (code: number, message = 'said the broker') =>
   Object.assign(new Error(message), { code })
@@ -62,5 +63,24 @@ describe('lagIn', () => {
     expect(lagIn(line(mine, '-3.0'), 't', 'g')).toEqual({ messages: 0, oldestAgeMs: 0 })
     expect(lagIn(line(mine, 'NaN'), 't', 'g')).toBeNull()
     expect(lagIn('', 't', 'g')).toBeNull()
+  })
+})
+
+describe('correctHandle', () => {
+  const corrected = (receiptHandle: string) => {
+    const message = { body: Buffer.from(''), receiptHandle }
+    correctHandle(message)
+    return message.receiptHandle
+  }
+
+  it('has a renewed handle start at its own message', () => {
+    const renewed = (start: number) => `${start} 1795987516400 2000 0 0 broker-a 0 3 0 2924`
+    expect(corrected(renewed(0))).toBe(renewed(3))
+    expect(corrected(renewed(3))).toBe(renewed(3))
+  })
+
+  it('leaves alone what it does not know', () => {
+    for (const handle of ['', 'opaque', 'a 1 2 3 4 b 6 7', '0 1 2 3 4 b 6 x'])
+      expect(corrected(handle)).toBe(handle)
   })
 })

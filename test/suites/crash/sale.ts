@@ -1,4 +1,5 @@
 import { Agent, request } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type Activity, type OrderRow, StockBucket, TriangleReconciler } from 'flash-sale-kit'
 import { KnexActivityControl, KnexActivityStore, KnexOrderBook } from 'flash-sale-kit/knex'
 import { expect } from 'vitest'
@@ -7,10 +8,13 @@ import { until } from '../../harness/net.js'
 import type { RunningProcess } from '../../harness/process.js'
 import type { QueueAddress } from '../../harness/queues.js'
 import { freshRedis } from '../../harness/redis.js'
+import type { Server } from '../../harness/services/server.js'
 import { spawnNode } from '../../harness/spawn-node.js'
 
 export const ref = { activityId: 'a1', skuId: 's1' }
 const audit = { actor: 'test', reason: 'crash test' }
+/** How long a buyer waits for an answer. */
+const ASK_MS = 5_000
 const agent = new Agent({ keepAlive: true, maxSockets: 200 })
 
 export interface ShopOptions {
@@ -19,6 +23,8 @@ export interface ShopOptions {
   readonly role?: 'shop' | 'consumer' | 'both'
   /** Share of its sends that fail. */
   readonly flaky?: number
+  /** Orders written within a second, by all shops of the sale together; 2,000 unless told otherwise. */
+  readonly ordersPerSecond?: number
 }
 
 export interface Shop {
@@ -28,6 +34,13 @@ export interface Shop {
 }
 
 export type Answer = { status: string; orderNo?: string }
+
+/** One question put to a shop; `status` is `no-answer` when none came. */
+export interface Asked {
+  readonly at: number
+  readonly tookMs: number
+  readonly status: string
+}
 
 /** A sale of S units, warmed and open, with shops in processes of their own. */
 export async function openSale(
@@ -60,6 +73,7 @@ export async function openSale(
   await stock.control('a1', 'open')
 
   const shops: Shop[] = []
+  const asked: Asked[] = []
   async function openShop(o: ShopOptions = {}): Promise<Shop> {
     const [fault = '', at = '1'] = (o.fault ?? '').split('@')
     const process = await spawnNode(new URL('../../real/fixtures/shop.ts', import.meta.url), {
@@ -69,6 +83,7 @@ export async function openSale(
         QUEUE: JSON.stringify(queue),
         ROLE: o.role ?? 'both',
         FLAKY: String(o.flaky ?? 0),
+        ...(o.ordersPerSecond ? { ORDERS_PER_SECOND: String(o.ordersPerSecond) } : {}),
         FAULT: fault,
         FAULT_AT: at,
       },
@@ -81,7 +96,10 @@ export async function openSale(
   const reconciler = new TriangleReconciler({ stock, orders, activities, graceMs: 0 })
   return {
     shops,
+    /** Every question and when its answer came, in order of the answers. */
+    asked,
     openShop,
+    knex,
     stock,
     orders,
     reconciler,
@@ -97,7 +115,7 @@ export type Sale = Awaited<ReturnType<typeof openSale>>
 function ask(port: number, userId: string): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const req = request(
-      { port, host: '127.0.0.1', path: `/${userId}`, agent, timeout: 5_000 },
+      { port, host: '127.0.0.1', path: `/${userId}`, agent, timeout: ASK_MS },
       (res) => {
         let body = ''
         res.setEncoding('utf8')
@@ -124,11 +142,15 @@ async function clickUntilAnswered(sale: Sale, userId: string): Promise<Answer> {
     const open = sale.shops.filter((s) => s.sells && s.process.isAlive())
     const shop = open[Math.floor(Math.random() * open.length)]
     if (shop) {
+      const at = Date.now()
+      const note = (status: string) => sale.asked.push({ at, tookMs: Date.now() - at, status })
       try {
         const answer = await ask(shop.port, userId)
+        note(answer.status)
         if (FINAL.has(answer.status)) return answer
         last = answer
       } catch (error) {
+        note('no-answer')
         last = error
       }
     }
@@ -140,11 +162,12 @@ async function clickUntilAnswered(sale: Sale, userId: string): Promise<Answer> {
 /** What each user heard. */
 export type Heard = ReadonlyMap<string, readonly Answer[]>
 
-/** All clicks, `concurrency` at a time; a user may be named more than once. */
+/** All clicks, `concurrency` at a time, each `pauseMs` after the one before; a user may be named more than once. */
 export async function crowd(
   sale: Sale,
   clicks: readonly string[],
   concurrency: number,
+  pauseMs = 0,
 ): Promise<Heard> {
   const heard = new Map<string, Answer[]>()
   let next = 0
@@ -153,6 +176,7 @@ export async function crowd(
       const user = clicks[next++] as string
       const answer = await clickUntilAnswered(sale, user)
       heard.set(user, [...(heard.get(user) ?? []), answer])
+      if (pauseMs > 0) await sleep(pauseMs)
     }
   }
   await Promise.all(Array.from({ length: concurrency }, browser))
@@ -230,12 +254,84 @@ async function expectRepeated(sale: Sale, live: ReadonlyMap<string, string>): Pr
 
 export const users = (n: number) => Array.from({ length: n }, (_, i) => `u${i}`)
 
+/** What befalls a sale while its crowd clicks. */
+export interface Disturbance {
+  readonly units: number
+  readonly buyers: number
+  readonly concurrency: number
+  readonly pauseMs: number
+  act(sale: Sale, consumers: Shop[]): Promise<void>
+}
+
+/** Four kills at random moments, each consumer replaced at once. */
+export const killedConsumers: Disturbance = {
+  units: 300,
+  buyers: 3_000,
+  concurrency: 100,
+  pauseMs: 0,
+  async act(sale, consumers) {
+    for (let kill = 0; kill < 4; kill++) {
+      await sleep(Math.random() * 800)
+      await consumers[kill % 2]?.process.kill('SIGKILL')
+      consumers[kill % 2] = await sale.openShop({ role: 'consumer' })
+    }
+  },
+}
+
+/** Longer than any deadline of a shop, with room for a machine that has other work. */
+const ANSWERED_WITHIN_MS = 3_000
+
 /**
- * V3 whole: 10 % repeated clicks, 5 % failed sends of all three kinds, consumers killed at random; two shops, two consumers,
+ * The broker dies (`SIGKILL`, and is started again) or freezes (`SIGSTOP`) for `ms`, when a sixth of the units is sold. Meanwhile
+ * every question is answered, and what was promised is owed. Few buyers who take their time, so that the sale goes on for
+ * as long as the broker is away.
+ */
+export function brokerOutage(
+  broker: Pick<Server, 'kill' | 'restart'>,
+  signal: 'SIGKILL' | 'SIGSTOP',
+  ms: number,
+): Disturbance {
+  const units = 600
+  return {
+    units,
+    buyers: 1_200,
+    concurrency: 20,
+    pauseMs: 50,
+    async act(sale) {
+      const mid = async () => (await sale.stock.numbers(ref)).available < (units * 5) / 6
+      await until('the sale is under way', mid)
+      await broker.kill(signal)
+      const down = Date.now()
+      await sleep(ms)
+      const { owed } = await sale.stock.numbers(ref)
+      if (signal === 'SIGKILL') await broker.restart()
+      else await broker.kill('SIGCONT')
+      const up = Date.now()
+      await sleep(Math.max(0, up + ASK_MS + 100 - Date.now())) // by then also "no answer" is known
+      const during = sale.asked.filter((a) => a.at >= down && a.at < up)
+      expect(owed, 'batches that wait for the broker').toBeGreaterThan(0)
+      expect(during.filter((a) => a.status === 'no-answer')).toEqual([])
+      expect(Math.max(...during.map((a) => a.tookMs))).toBeLessThan(ANSWERED_WITHIN_MS)
+      expect(during.filter((a) => a.status === 'queued').length).toBeGreaterThan(0)
+      if (process.env.TELL) {
+        const counts: Record<string, number> = {}
+        for (const { status } of during) counts[status] = (counts[status] ?? 0) + 1
+        console.log(signal, { owed, slowest: Math.max(...during.map((a) => a.tookMs)), counts })
+      }
+    },
+  }
+}
+
+/**
+ * V3 whole: 10 % repeated clicks, 5 % failed sends of all three kinds, and the disturbance given; two shops, two consumers,
  * on the servers and the queue given.
  */
-export async function besiegedSale(kind: DatabaseKind, queue: QueueAddress): Promise<void> {
-  const units = 300
+export async function besiegedSale(
+  kind: DatabaseKind,
+  queue: QueueAddress,
+  disturbance: Disturbance = killedConsumers,
+): Promise<void> {
+  const { units, buyers, concurrency, pauseMs } = disturbance
   const sale = await openSale(kind, units, queue)
   try {
     await Promise.all([
@@ -246,14 +342,12 @@ export async function besiegedSale(kind: DatabaseKind, queue: QueueAddress): Pro
       sale.openShop({ role: 'consumer' }),
       sale.openShop({ role: 'consumer' }),
     ])
-    const clicks = users(3_000).flatMap((user, i) => (i % 10 === 9 ? [user, `u${i >> 1}`] : [user]))
-    const heard = crowd(sale, clicks, 100)
-    heard.catch(() => {}) // told below; a failed kill must be told first
-    for (let kill = 0; kill < 4; kill++) {
-      await new Promise((resolve) => setTimeout(resolve, Math.random() * 800))
-      await consumers[kill % 2]?.process.kill('SIGKILL')
-      consumers[kill % 2] = await sale.openShop({ role: 'consumer' })
-    }
+    const clicks = users(buyers).flatMap((user, i) =>
+      i % 10 === 9 ? [user, `u${i >> 1}`] : [user],
+    )
+    const heard = crowd(sale, clicks, concurrency, pauseMs)
+    heard.catch(() => {}) // told below; a disturbance that failed must be told first
+    await disturbance.act(sale, consumers)
     await expectSound(sale, await heard, units)
   } finally {
     await sale.close()

@@ -1,0 +1,3 @@
+export type { KafkaLike } from './client.js'
+export { KafkaQueue, type KafkaQueueOptions } from './kafka-queue.js'
+export { lagOf } from './lag.js'

@@ -1,0 +1,51 @@
+import type { RocketmqConsumer, RocketmqMessage } from './sdk.js'
+
+/** A message that somebody in this process has, since `at` (`performance.now()`) invisible to others. */
+export interface Received {
+  readonly message: RocketmqMessage
+  readonly at: number
+}
+
+/** Of one ask the broker gives 32 at most. */
+const MOST = 32
+
+/**
+ * Messages of one topic and group, asked for by long polling. An ask cannot be taken back, and takes 5 s where there is
+ * nothing: one whose consumer stops or pauses is left here, and the next to ask gets what it brings.
+ */
+export class Inbox {
+  private readonly asks: Promise<readonly Received[]>[] = []
+  private readonly rest: Received[] = []
+
+  constructor(
+    private readonly client: RocketmqConsumer,
+    private readonly invisibleMs: number,
+  ) {}
+
+  /** Rejects when the broker cannot be asked. Unless `left` is called with the answer, what it brings is the caller's. */
+  ask(count: number): Promise<readonly Received[]> {
+    const kept = this.rest.splice(0, count).filter((r) => this.isFresh(r))
+    if (kept.length > 0) return Promise.resolve(kept)
+    const ask = this.asks.shift() ?? this.receive(Math.min(count, MOST))
+    return ask.then((received) => {
+      this.rest.push(...received.slice(count)) // it was asked for by one who takes more at a time
+      return received.slice(0, count)
+    })
+  }
+
+  leave(ask: Promise<readonly Received[]>): void {
+    ask.catch(() => {}) // whoever asks next is told
+    this.asks.push(ask)
+  }
+
+  private async receive(count: number): Promise<readonly Received[]> {
+    const messages = await this.client.receive(count, this.invisibleMs)
+    const at = performance.now()
+    return messages.map((message) => ({ message, at }))
+  }
+
+  /** What lay here too long is soon another's; it is left to come again. */
+  private isFresh({ at }: Received): boolean {
+    return performance.now() - at < this.invisibleMs / 2
+  }
+}

@@ -1,0 +1,260 @@
+import { createHash } from 'node:crypto'
+import { unlessAborted, within } from '../core/background.js'
+import * as check from '../core/check.js'
+import { FlashSaleError } from '../core/errors.js'
+import { messageText } from '../core/message.js'
+import type { BatchHandler, Consumer, Queue } from '../core/ports.js'
+import { PullLoop } from '../core/pull-loop.js'
+import type { Batch, Sent, SkuRef } from '../core/types.js'
+import { BrokerLink, type BrokerLinkOptions } from './broker-link.js'
+import type { Received } from './inbox.js'
+import { lagIn } from './lag.js'
+import { MessageSource } from './message-source.js'
+import { outcomeOf } from './outcome.js'
+import { loadModule, type RocketmqModule } from './sdk.js'
+
+export interface RocketmqQueueOptions {
+  /** Of the proxy's gRPC port, `host:port`; several are separated by `;`. */
+  readonly endpoints: string
+  /** A FIFO topic (`+message.type=FIFO`), made beforehand. One queue is one topic: per activity, per SKU or for all. */
+  readonly topic: string
+  /** The consumer group, made beforehand and not in order. Without one the queue only sends. */
+  readonly group?: string
+  /** TLS to the proxy. @defaultValue false */
+  readonly sslEnabled?: boolean
+  /** For a proxy with access control. */
+  readonly sessionCredentials?: { readonly accessKey: string; readonly accessSecret: string }
+  /** Deadline of one send, in ms; past it the outcome is `unknown`. @defaultValue 500 (the source's send timeout) */
+  readonly sendTimeoutMs?: number
+  /** Deliveries of one message before it is set aside. @defaultValue 16; the group's own limit must not be lower */
+  readonly maxAttempts?: number
+  /**
+   * How long a consumer may be silent before its messages go to another, in ms; a proxy refuses less than 10,000 unless
+   * `minInvisibleTimeMillsForRecv` says otherwise. @defaultValue 30,000
+   */
+  readonly invisibleMs?: number
+  /** Pause before a message is delivered again, in ms, doubled each time up to 64 times; the broker adds 1 to 3 s. @defaultValue 500 */
+  readonly retryMs?: number
+  /** Limit of `start()`, in ms. @defaultValue 10,000 */
+  readonly startTimeoutMs?: number
+  /** The broker's metrics in Prometheus text (`metricsExporterType=PROM`), one URL for each broker; without it `lag()` is `unknown`. */
+  readonly metricsUrl?: string | readonly string[]
+  /** Told of a message that was set aside; of its text when that is no batch. It is acknowledged then. */
+  readonly onDead?: (message: Batch | string, why: string) => void
+  /** Told of what went wrong where no caller hears of it. */
+  readonly onError?: (error: unknown) => void
+  /** The client, where a bundler must be told. @defaultValue `import('rocketmq-client-nodejs')` at `start()` */
+  readonly module?: RocketmqModule
+}
+
+/** The proxy refuses a longer message group. */
+const LONGEST_GROUP = 64
+const METRICS_TIMEOUT_MS = 2_000
+
+/**
+ * A queue in a topic of RocketMQ 5, through its gRPC proxy. Batches of one SKU go to one broker queue, in order; consumers
+ * take them in any order, many at a time, so that commits group and one that fails holds up nobody.
+ */
+export class RocketmqQueue implements Queue {
+  private readonly address: BrokerLinkOptions
+  private readonly settings: Readonly<Record<'maxAttempts' | 'retryMs' | 'invisibleMs', number>>
+  private readonly metricsUrls: readonly string[]
+  private readonly module: RocketmqModule | undefined
+  private readonly onDead: (message: Batch | string, why: string) => void
+  private readonly onError: (error: unknown) => void
+  private readonly consumers = new Set<Consumer>()
+  private readonly sends = new Set<Promise<unknown>>()
+  private readonly held = new Set<Received>()
+  private readonly abandoned = new AbortController()
+  private link: BrokerLink | null = null
+  private starting: Promise<void> | null = null
+  private stopping: Promise<void> | null = null
+
+  constructor(o: RocketmqQueueOptions) {
+    check.object(o, 'options')
+    this.onDead = quiet('onDead', o.onDead)
+    this.onError = quiet('onError', o.onError)
+    this.settings = {
+      maxAttempts: check.option(o.maxAttempts, 'maxAttempts', 16, 1, 1_000),
+      retryMs: check.option(o.retryMs, 'retryMs', 500, 1, 60_000),
+      invisibleMs: check.option(o.invisibleMs, 'invisibleMs', 30_000, 1_000, 3_600_000),
+    }
+    this.address = {
+      endpoints: check.text(o.endpoints, 'option endpoints', 1_000),
+      topic: check.text(o.topic, 'option topic', 127),
+      group: o.group === undefined ? undefined : check.text(o.group, 'option group', 255),
+      sslEnabled: o.sslEnabled === true,
+      sessionCredentials: o.sessionCredentials,
+      sendTimeoutMs: check.option(o.sendTimeoutMs, 'sendTimeoutMs', 500, 1, 60_000),
+      startTimeoutMs: check.option(o.startTimeoutMs, 'startTimeoutMs', 10_000, 100, 300_000),
+      invisibleMs: this.settings.invisibleMs,
+      onError: this.onError,
+    }
+    this.metricsUrls = [o.metricsUrl ?? []].flat()
+    for (const url of this.metricsUrls)
+      if (!URL.canParse(url)) check.fail('BAD_OPTION', 'option metricsUrl', 'a URL', url)
+    this.module = o.module
+  }
+
+  /**
+   * May be called again. Until it is through, nothing is sent.
+   *
+   * @throws FlashSaleError within `startTimeoutMs`: `QUEUE_UNAVAILABLE` when the broker does not answer, or topic or group
+   * are missing; `BAD_OPTION` when they are of the wrong type, or the client cannot be loaded
+   */
+  async start(): Promise<void> {
+    if (this.stopping) throw new FlashSaleError('STOPPED', 'this queue was stopped')
+    this.starting ??= this.open().catch((error: unknown) => {
+      this.starting = null
+      throw error
+    })
+    return this.starting
+  }
+
+  async send(batch: Batch, o: { readonly signal: AbortSignal }): Promise<Sent> {
+    const text = messageText(batch)
+    if (text === null || this.stopping) return 'rejected'
+    if (o.signal.aborted) return 'unknown'
+    const putting = this.put(batch, text)
+    this.sends.add(putting)
+    void putting.then(() => this.sends.delete(putting))
+    const inTime = within(putting, this.address.sendTimeoutMs, () => 'unknown' as const)
+    return unlessAborted(inTime, o.signal, () => 'unknown')
+  }
+
+  /** At most 32 batches are handed over at once: a broker gives no more. */
+  consume(handler: BatchHandler, o: { readonly maxBatches: number }): Consumer {
+    if (typeof handler !== 'function') check.fail('BAD_INPUT', 'handler', 'a function', handler)
+    check.object(o, 'options')
+    const maxBatches = check.int(o.maxBatches, 'maxBatches', 1, 1_000)
+    if (this.stopping) throw new FlashSaleError('STOPPED', 'this queue was stopped')
+    if (this.address.group === undefined)
+      throw new FlashSaleError('BAD_OPTION', 'option group is needed to consume')
+    const source = new MessageSource({
+      ...this.settings,
+      broker: () => this.link?.consumer ?? null,
+      handler,
+      maxBatches,
+      held: this.held,
+      abandoned: this.abandoned.signal,
+      onDead: this.onDead,
+      onError: this.onError,
+    })
+    const loop = new PullLoop(source, () => void this.consumers.delete(consumer))
+    const consumer: Consumer = {
+      pause() {
+        source.interrupt()
+        return loop.pause()
+      },
+      resume() {
+        source.resume()
+        loop.resume()
+      },
+      stop() {
+        source.interrupt()
+        return loop.stop()
+      },
+    }
+    this.consumers.add(consumer)
+    return consumer
+  }
+
+  /**
+   * What no consumer has taken yet, by the brokers' metrics, and what this process is handling. What other processes are
+   * handling is not in it, and nothing is before the group has consumed for the first time.
+   */
+  async lag(): ReturnType<Queue['lag']> {
+    const { topic, group } = this.address
+    if (this.metricsUrls.length === 0 || group === undefined) return 'unknown'
+    try {
+      const texts = await Promise.all(this.metricsUrls.map(metricsOf))
+      const told = lagIn(texts.join('\n'), topic, group)
+      if (!told) return 'unknown'
+      const messages = told.messages + this.held.size
+      if (messages === 0) return { messages, oldestAgeMs: null }
+      const born = [...this.held].map(({ message }) => message.bornTimestamp?.getTime() ?? Infinity)
+      return {
+        messages,
+        oldestAgeMs: Math.max(told.oldestAgeMs, Date.now() - Math.min(...born), 0),
+      }
+    } catch (error) {
+      this.onError(error)
+      return 'unknown'
+    }
+  }
+
+  /**
+   * Lets sends and handlers that run end, and the clients say goodbye, for at most `drainMs` (default 5,000). What a handler
+   * still holds after that goes to other consumers once `invisibleMs` have passed; so does a message that was on its way.
+   */
+  stop(o: { readonly drainMs?: number } = {}): Promise<void> {
+    check.object(o, 'options')
+    const drainMs = check.option(o.drainMs, 'drainMs', 5_000, 0, 600_000)
+    this.stopping ??= this.drain(performance.now() + drainMs)
+    return this.stopping
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop()
+  }
+
+  private async open(): Promise<void> {
+    const link = await BrokerLink.open(await loadModule(this.module), this.address)
+    if (this.stopping) await link.close(0)
+    else this.link = link
+  }
+
+  private async drain(until: number): Promise<void> {
+    const rest = () => Math.max(0, until - performance.now())
+    const stops = [...this.consumers].map((consumer) => consumer.stop())
+    await within(Promise.all([...stops, ...this.sends]), rest(), () => undefined)
+    this.abandoned.abort()
+    await this.link?.close(rest())
+  }
+
+  /** Never rejects. */
+  private async put(batch: Batch, text: string): Promise<Sent> {
+    try {
+      if (!this.link) throw new FlashSaleError('QUEUE_UNAVAILABLE', 'this queue was not started')
+      await this.link.producer.send({
+        topic: this.address.topic,
+        messageGroup: messageGroupOf(batch),
+        keys: [batch.batchId],
+        body: Buffer.from(text),
+      })
+      return 'accepted'
+    } catch (error) {
+      this.onError(error)
+      return this.link ? outcomeOf(error) : 'rejected'
+    }
+  }
+}
+
+/** `activityId skuId`, or its hash where that is too long. */
+function messageGroupOf({ activityId, skuId }: SkuRef): string {
+  const group = `${activityId} ${skuId}`
+  if (group.length <= LONGEST_GROUP) return group
+  return createHash('sha256').update(group).digest('base64url')
+}
+
+async function metricsOf(url: string): Promise<string> {
+  const response = await fetch(url, { signal: AbortSignal.timeout(METRICS_TIMEOUT_MS) })
+  if (!response.ok) throw new Error(`${url} answered ${response.status}`)
+  return response.text()
+}
+
+/** A host's callback must not end a consumer. */
+function quiet<A extends unknown[]>(
+  name: string,
+  callback: ((...args: A) => void) | undefined,
+): (...args: A) => void {
+  if (callback !== undefined && typeof callback !== 'function')
+    check.fail('BAD_OPTION', `option ${name}`, 'a function', callback)
+  return (...args) => {
+    try {
+      callback?.(...args)
+    } catch {
+      // nor its own error handler
+    }
+  }
+}
