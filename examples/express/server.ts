@@ -90,6 +90,7 @@ export async function startServer(env: Env) {
   await sale.start()
 
   const app = express().disable('x-powered-by')
+  app.set('trust proxy', 'loopback') // only a gateway on this machine is believed about whose request it is
   app.use(express.json({ limit: '4kb' }))
   const onError = (error: unknown) => console.error('seckill', error)
   app.use('/api/seckill', seckillExpress(sale, { buyer: signedInUser, onError }), seckillErrors)

@@ -90,7 +90,9 @@ export async function wholeSale(o: WholeSaleOptions): Promise<WholeSaleResult> {
     const token = (userId: string) =>
       tokens.issue({ activityId: 'v2', userId }, { expiresAt: activity.endsAt, epoch: 1 })
 
-    const burst = { requests, duplicates, connections, ports: shops.map((s) => s.port), token }
+    const path = `/api/seckill/v2/${SKU}/submit`
+    const ports = shops.map((s) => s.port)
+    const burst = { requests, duplicates, connections, ports, path, token }
     const { codes, told } = await sendBurst(burst)
     const ref = { activityId: 'v2', skuId: SKU }
     await until('every order is decided', async () => (await sale.stock.numbers(ref)).waiting === 0)
@@ -117,11 +119,12 @@ export async function wholeSale(o: WholeSaleOptions): Promise<WholeSaleResult> {
 }
 
 /** Sends each request once, over kept connections; a broken one is thrown, not counted away. */
-async function sendBurst(o: {
+export async function sendBurst(o: {
   readonly requests: number
   readonly duplicates: number
   readonly connections: number
   readonly ports: readonly number[]
+  readonly path: string
   readonly token: (userId: string) => Promise<string>
 }) {
   const agent = new Agent({ keepAlive: true, maxSockets: o.connections, scheduling: 'fifo' })
@@ -135,7 +138,7 @@ async function sendBurst(o: {
       const isRepeat = Math.floor((i + 1) * o.duplicates) > repeats && i > repeats
       const userId = `u${isRepeat ? Math.floor(Math.random() * (i - repeats)) : i - repeats}`
       const port = o.ports[i % o.ports.length] as number
-      const answer = await post(agent, port, userId, await o.token(userId))
+      const answer = await post(agent, { port, path: o.path }, userId, await o.token(userId))
       codes[answer.code] = (codes[answer.code] ?? 0) + 1
       if (answer.orderNo === undefined) continue
       const numbers = told.get(userId) ?? new Set()
@@ -150,7 +153,12 @@ async function sendBurst(o: {
   return { codes, told }
 }
 
-function post(agent: Agent, port: number, userId: string, token: string): Promise<Answer> {
+function post(
+  agent: Agent,
+  to: { readonly port: number; readonly path: string },
+  userId: string,
+  token: string,
+): Promise<Answer> {
   const body = '{"quantity":1,"payload":{"addressId":"a1"}}'
   const headers = {
     'content-type': 'application/json',
@@ -158,7 +166,7 @@ function post(agent: Agent, port: number, userId: string, token: string): Promis
     'x-demo-user': userId,
     'x-seckill-token': token,
   }
-  const path = `/api/seckill/v2/${SKU}/submit`
+  const { port, path } = to
   return new Promise((resolve, reject) => {
     const req = request(
       { host: '127.0.0.1', port, path, method: 'POST', headers, agent },
