@@ -52,14 +52,11 @@ export {
   TriangleReconciler,
   type TriangleReconcilerOptions,
 } from './reconcile/triangle-reconciler.js'
+export type { DeductRequest } from './stock/candidate.js'
 export type { DeductOutcome } from './stock/deductions.js'
 export type { OwedBatch } from './stock/owed.js'
 export type { ScanPage } from './stock/records.js'
-export {
-  type DeductRequest,
-  StockBucket,
-  type StockBucketOptions,
-} from './stock/stock-bucket.js'
+export { StockBucket, type StockBucketOptions } from './stock/stock-bucket.js'
 export type { WarmUpResult } from './stock/warm-up.js'
 export type { IssueTerms, Verified } from './token/kind.js'
 export type { TokenKey } from './token/signed.js'

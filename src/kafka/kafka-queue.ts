@@ -3,6 +3,7 @@ import * as check from '../core/check.js'
 import { FlashSaleError } from '../core/errors.js'
 import { messageText } from '../core/message.js'
 import type { BatchHandler, Consumer, Queue } from '../core/ports.js'
+import { quiet } from '../core/quiet.js'
 import type { Batch, Sent } from '../core/types.js'
 import { AdminLine } from './admin-line.js'
 import type { KafkaLike, KafkaMessage } from './client.js'
@@ -212,20 +213,4 @@ const CLOSE_MS = 2_000
 function name(value: unknown, option: string): string {
   if (typeof value === 'string' && NAME.test(value) && !/^\.{1,2}$/.test(value)) return value
   return check.fail('BAD_OPTION', `option ${option}`, '1 to 249 of a-z A-Z 0-9 . _ -', value)
-}
-
-/** A host's callback must not end a consumer. */
-function quiet<A extends unknown[]>(
-  option: string,
-  callback: ((...args: A) => void) | undefined,
-): (...args: A) => void {
-  if (callback !== undefined && typeof callback !== 'function')
-    check.fail('BAD_OPTION', `option ${option}`, 'a function', callback)
-  return (...args) => {
-    try {
-      callback?.(...args)
-    } catch {
-      // nor its own error handler
-    }
-  }
 }

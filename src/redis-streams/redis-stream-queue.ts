@@ -6,6 +6,7 @@ import { FlashSaleError } from '../core/errors.js'
 import { messageText } from '../core/message.js'
 import type { BatchHandler, Consumer, Queue, RedisLike } from '../core/ports.js'
 import { PullLoop } from '../core/pull-loop.js'
+import { quiet } from '../core/quiet.js'
 import type { Batch, Sent } from '../core/types.js'
 import { queueKeys } from '../redis/keys.js'
 import { ScriptRunner } from '../redis/run-script.js'
@@ -160,22 +161,6 @@ export class RedisStreamQueue implements Queue {
       this.onError(error)
       const unknown = !(error instanceof FlashSaleError) || error.code === 'OUTCOME_UNKNOWN'
       return unknown ? 'unknown' : 'rejected'
-    }
-  }
-}
-
-/** A host's callback must not end a consumer. */
-function quiet<A extends unknown[]>(
-  name: string,
-  callback: ((...args: A) => void) | undefined,
-): (...args: A) => void {
-  if (callback !== undefined && typeof callback !== 'function')
-    check.fail('BAD_OPTION', `option ${name}`, 'a function', callback)
-  return (...args) => {
-    try {
-      callback?.(...args)
-    } catch {
-      // nor its own error handler
     }
   }
 }

@@ -5,6 +5,7 @@ import { FlashSaleError } from '../core/errors.js'
 import { messageText } from '../core/message.js'
 import type { BatchHandler, Consumer, Queue } from '../core/ports.js'
 import { PullLoop } from '../core/pull-loop.js'
+import { quiet } from '../core/quiet.js'
 import type { Batch, Sent, SkuRef } from '../core/types.js'
 import { BrokerLink, type BrokerLinkOptions } from './broker-link.js'
 import type { Received } from './inbox.js'
@@ -241,20 +242,4 @@ async function metricsOf(url: string): Promise<string> {
   const response = await fetch(url, { signal: AbortSignal.timeout(METRICS_TIMEOUT_MS) })
   if (!response.ok) throw new Error(`${url} answered ${response.status}`)
   return response.text()
-}
-
-/** A host's callback must not end a consumer. */
-function quiet<A extends unknown[]>(
-  name: string,
-  callback: ((...args: A) => void) | undefined,
-): (...args: A) => void {
-  if (callback !== undefined && typeof callback !== 'function')
-    check.fail('BAD_OPTION', `option ${name}`, 'a function', callback)
-  return (...args) => {
-    try {
-      callback?.(...args)
-    } catch {
-      // nor its own error handler
-    }
-  }
 }

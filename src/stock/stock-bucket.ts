@@ -1,26 +1,23 @@
 import * as check from '../core/check.js'
 import { FlashSaleError } from '../core/errors.js'
-import { newOrderNo } from '../core/order-no.js'
 import type { RedisLike } from '../core/ports.js'
+import { quiet } from '../core/quiet.js'
 import type {
   Activity,
   Batch,
   DbNumbers,
   Delivered,
-  Json,
   Move,
   Moved,
-  Reservation,
   ReservationRecord,
   SaleNumbers,
   SaleState,
   SkuRef,
-  TokenProof,
 } from '../core/types.js'
 import { skuKeys, tagKeys } from '../redis/keys.js'
 import { type ScriptReply, ScriptRunner } from '../redis/run-script.js'
 import { control, numbers, topUp } from '../redis/scripts.generated.js'
-import type { Candidate } from './deduct-batch.js'
+import { candidate, type DeductRequest } from './candidate.js'
 import { Deductions, type DeductOutcome } from './deductions.js'
 import { moveAll } from './moves.js'
 import { checkDelivered, type OwedBatch, OwedBatches } from './owed.js'
@@ -61,21 +58,6 @@ export interface StockBucketOptions {
   readonly onError?: (error: unknown) => void
 }
 
-export interface DeductRequest extends SkuRef {
-  /** From the host's session. A 64-bit id may be a BigInt. */
-  readonly userId: string | bigint
-  /** @defaultValue 1 */
-  readonly quantity?: number
-  readonly version: string
-  /** An order number of the host's own; without it the library makes one. */
-  readonly orderNo?: string
-  readonly token?: TokenProof
-  /** At most 1,024 bytes of JSON; travels to the host's `onConfirm`. */
-  readonly payload?: Json
-  /** Aborts the wait, never a call already sent. */
-  readonly signal?: AbortSignal
-}
-
 /**
  * Stock of flash sales in Redis: every unit that leaves, leaves through one script.
  *
@@ -102,7 +84,7 @@ export class StockBucket {
       o.redis,
       check.option(o.timeoutMs, 'timeoutMs', 1_000, 1, 60_000),
     )
-    const onError = quiet(o.onError)
+    const onError = quiet('onError', o.onError)
     this.owed = new OwedBatches(this.runner, closeAfterMs, onError)
     this.deductions = new Deductions({
       runner: this.runner,
@@ -318,20 +300,6 @@ export class StockBucket {
   }
 }
 
-/** A host's callback must not fail a sale. */
-function quiet(onError: ((error: unknown) => void) | undefined): (error: unknown) => void {
-  if (onError === undefined) return () => {}
-  if (typeof onError !== 'function')
-    check.fail('BAD_OPTION', 'option onError', 'a function', onError)
-  return (error) => {
-    try {
-      onError(error)
-    } catch {
-      // nor its own error handler
-    }
-  }
-}
-
 /** @throws FlashSaleError `CORRUPT` for a record that nobody can read */
 function readable(
   found: FoundRecord | 'strange' | null,
@@ -352,40 +320,4 @@ function warmed(reply: ScriptReply, activityId: string): ScriptReply {
   if (reply[0] === -8)
     throw new FlashSaleError('CORRUPT', `the numbers of ${activityId} do not add up`)
   return reply
-}
-
-function candidate(request: DeductRequest): Candidate {
-  check.object(request, 'request')
-  if (request.signal !== undefined && !(request.signal instanceof AbortSignal))
-    check.fail('BAD_INPUT', 'signal', 'an AbortSignal', request.signal)
-  const { activityId, skuId } = check.skuRef(request)
-  const payload = check.payloadText(request.payload)
-  const bare: Reservation = {
-    orderNo: request.orderNo === undefined ? newOrderNo() : check.id(request.orderNo, 'orderNo'),
-    activityId,
-    skuId,
-    userId: check.userIdOf(request.userId),
-    quantity:
-      request.quantity === undefined ? 1 : check.int(request.quantity, 'quantity', 1, 1_000),
-    bucket: 0,
-    version: check.id(request.version, 'version'),
-    reservedAt: Date.now(),
-  }
-  return {
-    // The payload of this moment: its object stays the caller's, who may change it before the batch leaves.
-    reservation: payload === undefined ? bare : { ...bare, payload: JSON.parse(payload) as Json },
-    payload,
-    token: tokenProof(request.token),
-    ownNumber: request.orderNo !== undefined,
-  }
-}
-
-function tokenProof(token: TokenProof | undefined): TokenProof | undefined {
-  if (token === undefined) return undefined
-  check.object(token, 'token')
-  const tokenId = check.keyId(token.tokenId, 'token.tokenId')
-  const issue = check.int(token.issue, 'token.issue', 0, 1e12)
-  if (token.stored === undefined) return { tokenId, issue }
-  if (token.stored !== true) check.fail('BAD_INPUT', 'token.stored', 'true or absent', token.stored)
-  return { tokenId, issue, stored: true }
 }

@@ -9,6 +9,7 @@ import type {
 } from '../../../src/core/types.js'
 import { ScriptRunner } from '../../../src/redis/run-script.js'
 import { deduct } from '../../../src/redis/scripts.generated.js'
+import type { DeductRequest } from '../../../src/stock/candidate.js'
 import {
   batchMessage,
   type Candidate,
@@ -16,11 +17,7 @@ import {
   type DeductAnswer,
   readReply,
 } from '../../../src/stock/deduct-batch.js'
-import {
-  type DeductRequest,
-  StockBucket,
-  type StockBucketOptions,
-} from '../../../src/stock/stock-bucket.js'
+import { StockBucket, type StockBucketOptions } from '../../../src/stock/stock-bucket.js'
 
 export const REF = { activityId: 'a1', skuId: 's1' } as const
 export const HOUR = 3_600_000
