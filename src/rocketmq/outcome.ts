@@ -15,12 +15,13 @@ const REFUSED: readonly (readonly [from: number, to: number])[] = [
 const BEFORE_SENDING = [
   /^Current message type not match/,
   /^Message body size exceeds the threshold/,
-  // Of gRPC: there was no connection to write to. One that broke in mid-call reads otherwise.
-  /^14 UNAVAILABLE: No connection established\b/,
-  /^14 UNAVAILABLE: Name resolution failed/,
 ]
 
-/** Of a send that failed: `rejected` if the broker surely does not have the message. When in doubt, `unknown`. */
+/**
+ * Of a send that failed: `rejected` if the broker surely does not have the message. When in doubt, `unknown`; and also when
+ * no broker could be reached, though nothing was sent then: a refusal closes each order of the batch in the database, and
+ * an outage would do so for a whole crowd, past every cap. Owed, the batches are sent when the broker is back.
+ */
 export function outcomeOf(error: unknown): Exclude<Sent, 'accepted'> {
   if (!(error instanceof Error)) return 'unknown'
   const { code } = error as { readonly code?: unknown }

@@ -17,14 +17,14 @@ describe('outcomeOf', () => {
     ['properties too large', withCode(43_101)],
     ['the wrong type', new TypeError('Current message type not match with topic accept …')],
     ['over 4 MB', new TypeError('Message body size exceeds the threshold, max size=4 bytes')],
+  ])('is rejected for %s', (_, error) => expect(outcomeOf(error)).toBe('rejected'))
+
+  it.each([
     [
       'no connection',
       withCode(14, '14 UNAVAILABLE: No connection established. Last error: ECONNREFUSED'),
     ],
     ['no such host', withCode(14, '14 UNAVAILABLE: Name resolution failed for target dns:x')],
-  ])('is rejected for %s', (_, error) => expect(outcomeOf(error)).toBe('rejected'))
-
-  it.each([
     ['a request that timed out', withCode(40_800)],
     ['an internal error', withCode(50_001)],
     ['no replica', withCode(50_002)],
