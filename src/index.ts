@@ -43,12 +43,9 @@ export type { Worker, WorkerOptions } from './pipeline/worker.js'
 export { MemoryQueue, type MemoryQueueOptions } from './queue/memory-queue.js'
 export type { MacFault, MessageKey } from './queue/message-mac.js'
 export { type SignedQueueOptions, signedQueue } from './queue/signed-queue.js'
+export type { Finding, Repaired, Report, Triangle } from './reconcile/findings.js'
 export { formatReport } from './reconcile/format-report.js'
 export {
-  type Finding,
-  type Repaired,
-  type Report,
-  type Triangle,
   TriangleReconciler,
   type TriangleReconcilerOptions,
 } from './reconcile/triangle-reconciler.js'

@@ -1,4 +1,4 @@
-import type { Report, Triangle } from './triangle-reconciler.js'
+import type { Report, Triangle } from './findings.js'
 
 type Row = readonly [label: string, value: (t: Triangle) => number | string]
 

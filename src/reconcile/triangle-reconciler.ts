@@ -1,7 +1,15 @@
 import * as check from '../core/check.js'
 import type { ActivityStore, Ledger, OrderBook, OrderRow } from '../core/ports.js'
-import type { DbNumbers, Move, ReservationRecord, SaleNumbers, SkuRef } from '../core/types.js'
+import type { Move, ReservationRecord, SkuRef } from '../core/types.js'
 import { classify, type FindingKind, type Repair } from './classify.js'
+import {
+  type Finding,
+  numbersDiffer,
+  type Repaired,
+  type Report,
+  type Triangle,
+  unreadable,
+} from './findings.js'
 
 export interface TriangleReconcilerOptions {
   /** A StockBucket. */
@@ -11,49 +19,6 @@ export interface TriangleReconcilerOptions {
   /** How long a difference may be work on its way, in ms. @defaultValue 600,000, the time after which a batch is closed */
   readonly graceMs?: number
 }
-
-/** One difference between Redis and the database. */
-export interface Finding extends SkuRef {
-  /** The same for the same difference in every run. */
-  readonly id: string
-  readonly kind: FindingKind | 'numbers-differ' | 'unreadable-record'
-  readonly orderNo: string | null
-  readonly units: number
-  /** By the client's clock at the deduction; null where no number is concerned. */
-  readonly ageMs: number | null
-  readonly evidence: string
-  readonly repair: Repair
-}
-
-/** The triangle of one SKU: physical stock, Redis, orders. Units. */
-export interface Triangle extends SkuRef {
-  /** S. */
-  readonly physical: number
-  readonly redis: SaleNumbers
-  readonly database: DbNumbers
-  readonly confirmed: number
-  readonly paid: number
-  /** Orders, not units. */
-  readonly closedOrders: number
-  /** Held in Redis, not yet in the database, within the grace time. */
-  readonly onTheWay: number
-  /** Units that the findings are about. */
-  readonly difference: number
-}
-
-export interface Report {
-  readonly activityId: string
-  readonly at: number
-  readonly triangles: readonly Triangle[]
-  readonly findings: readonly Finding[]
-  readonly difference: number
-  /** Difference per sellable unit. */
-  readonly rate: number
-  /** Anything to look at. */
-  readonly alert: boolean
-}
-
-export type Repaired = { readonly id: string; readonly status: 'repaired' | 'gone' | 'manual' }
 
 interface Suspect {
   readonly orderNo: string
@@ -283,32 +248,4 @@ interface Pair {
 function reservationOf(r: OrderRow | ReservationRecord) {
   const { orderNo, activityId, skuId, userId, quantity, bucket, version, reservedAt } = r
   return { orderNo, activityId, skuId, userId, quantity, bucket, version, reservedAt }
-}
-
-function unreadable(ref: SkuRef, userId: string): Finding {
-  const evidence = `the record of buyer ${userId} cannot be read`
-  return {
-    ...ref,
-    id: `unreadable-record:${ref.skuId}:${userId}`,
-    kind: 'unreadable-record',
-    orderNo: null,
-    units: 0,
-    ageMs: null,
-    evidence,
-    repair: 'manual',
-  }
-}
-
-function numbersDiffer(ref: SkuRef, by: number, what: string): Finding {
-  const evidence = `${what} differ by ${by}`
-  return {
-    ...ref,
-    id: `numbers-differ:${ref.skuId}`,
-    kind: 'numbers-differ',
-    orderNo: null,
-    units: Math.abs(by),
-    ageMs: null,
-    evidence,
-    repair: 'manual',
-  }
 }

@@ -133,7 +133,7 @@ describe('docs', () => {
 
   it('reconcile.md has every finding and every repair', () => {
     const page = read('docs/reconcile.md')
-    const code = read('src/reconcile/classify.ts') + read('src/reconcile/triangle-reconciler.ts')
+    const code = read('src/reconcile/classify.ts') + read('src/reconcile/findings.ts')
     const kinds = some(all(/^ {2}\| '([a-z-]+)'$/gm, code), 9)
     const further = all(/FindingKind \| '([a-z-]+)'/g, code)
     const repairs = (/type Repair = (.*)/.exec(code)?.[1] ?? '').split(' | ')
