@@ -18,6 +18,7 @@ async function make(): Promise<QueueUnderTest> {
     maxAttempts: MAX_ATTEMPTS,
     patienceMs: 30_000, // what comes again comes 1 to 3 s later than asked for, on a quiet machine
     claimMs: INVISIBLE_MS,
+    joinMs: 300, // a consumer that lives less than a receive takes, on a busy machine, would never get anything
     second: () => topic.open(),
     crash: (queue) => topic.crash(queue),
     inject: (text) => topic.inject(text),

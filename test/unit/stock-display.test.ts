@@ -116,7 +116,7 @@ describe('StockDisplay', () => {
     const w = world({ readTimeoutMs: 300 })
     w.answer = () => new Promise(() => {})
     const view = w.show()
-    await later(300)
+    await later(301)
     expect(await view).toEqual({ shown: false })
     expect(String(w.errors[0])).toContain('not read within 300 ms')
   })

@@ -35,6 +35,8 @@ export async function startMariadb(
     '--no-defaults',
     ...asRoot,
     `--datadir=${data}`,
+    // Two that install at once must not meet in /tmp: their temporary tables may have one name.
+    `--tmpdir=${folder}`,
     '--auth-root-authentication-method=normal',
     '--skip-test-db',
     ...storage,
@@ -46,6 +48,7 @@ export async function startMariadb(
       '--no-defaults',
       ...asRoot,
       `--datadir=${data}`,
+      `--tmpdir=${folder}`,
       `--socket=${join(folder, 'mariadb.sock')}`,
       `--pid-file=${join(folder, 'mariadb.pid')}`,
       `--init-file=${initFile}`,
