@@ -4,7 +4,7 @@ import { defineConfig } from 'tsup'
 export default defineConfig({
   entry: {
     index: 'src/index.ts',
-    knex: 'src/order/knex/index.ts',
+    knex: 'src/knex/index.ts',
     http: 'src/http/index.ts',
     express: 'src/express/index.ts',
     koa: 'src/koa/index.ts',

@@ -17,7 +17,7 @@ export default defineConfig({
     // Tests and examples import the package by its name, as a host does; the same map is `paths` in tsconfig.json.
     alias: [
       { find: /^flash-sale-kit$/, replacement: `${src}index.ts` },
-      { find: /^flash-sale-kit\/knex$/, replacement: `${src}order/knex/index.ts` },
+      { find: /^flash-sale-kit\/knex$/, replacement: `${src}knex/index.ts` },
       { find: /^flash-sale-kit\/([a-z-]+)$/, replacement: `${src}$1/index.ts` },
     ],
   },

@@ -1,6 +1,6 @@
 import { newOrderNo } from '../../src/core/order-no.js'
 import type { Activity, Reservation } from '../../src/core/types.js'
-import { KnexActivityControl, KnexOrderBook } from '../../src/order/knex/index.js'
+import { KnexActivityControl, KnexOrderBook } from '../../src/knex/index.js'
 import { freshDatabase } from '../../test/harness/databases.js'
 import { startMariadb } from '../../test/harness/services/mariadb.js'
 import { type Measured, median, rounded } from './measure.js'

@@ -9,7 +9,7 @@ import {
 } from 'flash-sale-kit'
 import type { RedisStreamQueue } from 'flash-sale-kit/redis-streams'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { KnexOrderBook } from '../../src/order/knex/index.js'
+import { KnexOrderBook } from '../../src/knex/index.js'
 import { type FreshDatabase, freshDatabase } from '../harness/databases.js'
 import { until } from '../harness/net.js'
 import { type FreshRedis, freshRedis } from '../harness/redis.js'

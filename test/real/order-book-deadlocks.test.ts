@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Knex } from 'knex'
 import { describe, expect, it } from 'vitest'
-import { KnexActivityControl, KnexOrderBook } from '../../src/order/knex/index.js'
+import { KnexActivityControl, KnexOrderBook } from '../../src/knex/index.js'
 import { openDatabase } from '../harness/databases.js'
 import { TcpProxy } from '../harness/tcp-proxy.js'
 import { inParallel, type Kit, type Sale, tally, useKit } from '../suites/order-book/kit.js'

@@ -1,10 +1,6 @@
 import type { Knex } from 'knex'
 import { describe, expect, it } from 'vitest'
-import {
-  KnexActivityControl,
-  KnexActivityStore,
-  KnexOrderBook,
-} from '../../src/order/knex/index.js'
+import { KnexActivityControl, KnexActivityStore, KnexOrderBook } from '../../src/knex/index.js'
 import { openDatabase } from '../harness/databases.js'
 import { AUDIT, type Sale, useKit } from '../suites/order-book/kit.js'
 

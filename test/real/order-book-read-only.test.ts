@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import knexPackage, { type Knex } from 'knex'
 import { afterEach, describe, expect, it } from 'vitest'
-import { KnexOrderBook } from '../../src/order/knex/index.js'
+import { KnexOrderBook } from '../../src/knex/index.js'
 import {
   type FreshDatabase,
   freshDatabase,

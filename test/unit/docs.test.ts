@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { IdempotencyGuard } from '../../src/idempotency/idempotency-guard.js'
-import { tablesOf } from '../../src/order/knex/names.js'
+import { tablesOf } from '../../src/knex/sql/names.js'
 import { skuKeys, tokenKey } from '../../src/redis/keys.js'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))

@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Reservation } from '../../src/core/types.js'
-import { decide, type Situation } from '../../src/order/knex/decide.js'
-import { liveKeyOf } from '../../src/order/knex/rows.js'
-import { commitMayHoldAfter, troubleOf, withoutStatement } from '../../src/order/knex/troubles.js'
+import { decide, type Situation } from '../../src/knex/order/decide.js'
+import { liveKeyOf } from '../../src/knex/order/rows.js'
+import { commitMayHoldAfter, troubleOf, withoutStatement } from '../../src/knex/sql/troubles.js'
 
 const stock = (available: number) => ({
   activityId: 'a',

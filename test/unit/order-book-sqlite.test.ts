@@ -2,7 +2,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import Database from 'better-sqlite3'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { KnexOrderBook } from '../../src/order/knex/index.js'
+import { KnexOrderBook } from '../../src/knex/index.js'
 import { openDatabase } from '../harness/databases.js'
 import { inParallel, tally, useKit } from '../suites/order-book/kit.js'
 

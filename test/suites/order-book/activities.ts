@@ -1,9 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import {
-  KnexActivityControl,
-  KnexActivityStore,
-  KnexOrderBook,
-} from '../../../src/order/knex/index.js'
+import { KnexActivityControl, KnexActivityStore, KnexOrderBook } from '../../../src/knex/index.js'
 import { type DatabaseKind, freshDatabase } from '../../harness/databases.js'
 import { AUDIT, inParallel, makeKit, tally, useKit } from './kit.js'
 

@@ -1,7 +1,7 @@
 import type { Knex } from 'knex'
 import knexPackage from 'knex'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { KnexOrderBook, type Order } from '../../../src/order/knex/index.js'
+import { KnexOrderBook, type Order } from '../../../src/knex/index.js'
 import type { DatabaseKind } from '../../harness/databases.js'
 import { inParallel, tally, useKit } from './kit.js'
 

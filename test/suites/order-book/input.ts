@@ -1,10 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Activity, Reservation } from '../../../src/core/types.js'
-import {
-  KnexActivityControl,
-  KnexActivityStore,
-  KnexOrderBook,
-} from '../../../src/order/knex/index.js'
+import { KnexActivityControl, KnexActivityStore, KnexOrderBook } from '../../../src/knex/index.js'
 import type { DatabaseKind } from '../../harness/databases.js'
 import { AUDIT, useKit } from './kit.js'
 

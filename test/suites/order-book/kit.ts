@@ -6,7 +6,7 @@ import {
   KnexActivityControl,
   KnexOrderBook,
   type KnexOrderBookOptions,
-} from '../../../src/order/knex/index.js'
+} from '../../../src/knex/index.js'
 import { type DatabaseKind, type FreshDatabase, freshDatabase } from '../../harness/databases.js'
 
 export const AUDIT = { actor: 'op', reason: 'a test' } as const

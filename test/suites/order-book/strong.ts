@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { KnexActivityControl } from '../../../src/order/knex/index.js'
+import { KnexActivityControl } from '../../../src/knex/index.js'
 import type { DatabaseKind } from '../../harness/databases.js'
 import { AUDIT, tally, useKit } from './kit.js'
 

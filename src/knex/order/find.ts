@@ -1,6 +1,6 @@
 import type { OrderRow } from '../../core/ports.js'
 import type { SkuRef } from '../../core/types.js'
-import type { Database } from './database.js'
+import type { Database } from '../sql/database.js'
 import { ORDER_SELECT, orderRow } from './rows.js'
 
 const PAGE = 1_000

@@ -2,7 +2,7 @@ import * as check from '../../core/check.js'
 import { FlashSaleError } from '../../core/errors.js'
 import type { ActivityStore } from '../../core/ports.js'
 import type { Activity } from '../../core/types.js'
-import { Database, type DatabaseOptions } from './database.js'
+import { Database, type DatabaseOptions } from '../sql/database.js'
 
 /** Activities in a table of ours, for hosts without one of their own. Throws what `KnexOrderBook` throws. */
 export class KnexActivityStore implements ActivityStore {

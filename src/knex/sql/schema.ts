@@ -1,9 +1,10 @@
+import { orderTables } from '../order/tables.js'
 import { type Tables, tablesOf } from './names.js'
 
 /** Databases with a dialect of DDL of their own. */
 export type SchemaDialect = 'mysql' | 'mariadb' | 'pg' | 'sqlite'
 
-interface Words {
+export interface Words {
   /** An id or other word: compared byte by byte, trailing blanks and all. */
   readonly word: (name: string, max: number) => string
   /** Free text for people; as long as it likes. */
@@ -56,149 +57,19 @@ const WORDS: Readonly<Record<SchemaDialect, Words>> = {
   },
 }
 
-interface Table {
+export interface Table {
   readonly name: string
   readonly parts: readonly string[]
+  /** Columns by the tail of the index's name. */
   readonly indexes?: Readonly<Record<string, string>>
 }
 
+/** Columns that many tables have. */
+export const id = (w: Words, name: string) => `${w.word(name, 64)} NOT NULL`
+export const number = (name: string) => `${name} BIGINT NOT NULL`
+
 /** Version 1. A later version adds a list of statements that find these tables and change them. */
-function tables(w: Words, t: Tables): readonly Table[] {
-  const id = (name: string) => `${w.word(name, 64)} NOT NULL`
-  const number = (name: string) => `${name} BIGINT NOT NULL`
-  return [
-    {
-      name: t.stock,
-      parts: [
-        id('activity_id'),
-        id('sku_id'),
-        id('version'),
-        number('total'),
-        number('available'),
-        `${number('row_version')} DEFAULT 0`,
-        number('price_minor'),
-        `${w.word('currency', 3)} NOT NULL`,
-        number('pay_within_ms'),
-        number('max_per_order'),
-        number('updated_at'),
-        'PRIMARY KEY (activity_id, sku_id)',
-        'CHECK (0 <= available AND available <= total)',
-      ],
-    },
-    {
-      name: t.order,
-      parts: [
-        id('order_no'),
-        id('activity_id'),
-        id('sku_id'),
-        id('user_id'),
-        number('quantity'),
-        number('bucket'),
-        id('version'),
-        `${w.word('status', 12)} NOT NULL`,
-        w.word('reason', 255),
-        number('amount_minor'),
-        `${w.word('currency', 3)} NOT NULL`,
-        number('pay_by'),
-        `payload ${w.text}`,
-        w.word('live_key', 200),
-        number('reserved_at'),
-        number('created_at'),
-        number('updated_at'),
-        'PRIMARY KEY (order_no)',
-        `CONSTRAINT ${t.order}_live UNIQUE (live_key)`,
-        "CHECK (status IN ('CONFIRMED', 'PAID', 'CLOSED'))",
-        "CHECK ((status = 'CLOSED') = (live_key IS NULL))",
-      ],
-      indexes: {
-        by_sku: 'activity_id, sku_id, order_no',
-        by_buyer: 'activity_id, sku_id, user_id',
-        by_deadline: 'status, pay_by',
-      },
-    },
-    {
-      name: t.message,
-      parts: [
-        `id ${w.autoId}`,
-        `${w.word('biz_no', 128)} NOT NULL`,
-        `${w.word('topic', 64)} NOT NULL`,
-        `payload ${w.text} NOT NULL`,
-        'status SMALLINT NOT NULL DEFAULT 0',
-        'retry_count INT NOT NULL DEFAULT 0',
-        number('next_retry_time'),
-        number('created_at'),
-        `CONSTRAINT ${t.message}_biz_no UNIQUE (biz_no)`,
-      ],
-      indexes: { by_due: 'status, next_retry_time' },
-    },
-    {
-      name: t.manualTask,
-      parts: [
-        `id ${w.autoId}`,
-        `${w.word('kind', 64)} NOT NULL`,
-        `${w.word('ref', 200)} NOT NULL`,
-        `detail ${w.text} NOT NULL`,
-        number('created_at'),
-        'resolved_at BIGINT',
-        w.word('resolved_by', 64),
-        `resolution ${w.text}`,
-        `CONSTRAINT ${t.manualTask}_ref UNIQUE (kind, ref)`,
-      ],
-    },
-    {
-      name: t.activity,
-      parts: [
-        id('activity_id'),
-        `${w.word('state', 12)} NOT NULL`,
-        number('token_epoch'),
-        number('version'),
-        number('changed_at'),
-        id('actor'),
-        `reason ${w.text} NOT NULL`,
-        'PRIMARY KEY (activity_id)',
-        "CHECK (state IN ('open', 'stopped'))",
-      ],
-    },
-    {
-      name: t.terms,
-      parts: [
-        id('activity_id'),
-        id('version'),
-        `terms ${w.longText} NOT NULL`,
-        'live SMALLINT NOT NULL',
-        number('updated_at'),
-        'PRIMARY KEY (activity_id)',
-      ],
-    },
-    {
-      name: t.audit,
-      parts: [
-        id('id'),
-        number('at'),
-        id('actor'),
-        `reason ${w.text} NOT NULL`,
-        w.word('approved_by', 64),
-        `${w.word('act', 64)} NOT NULL`,
-        w.word('activity_id', 64),
-        `before_value ${w.text}`,
-        `after_value ${w.text}`,
-        'PRIMARY KEY (id)',
-      ],
-      indexes: { by_activity: 'activity_id, at' },
-    },
-    {
-      name: t.topUp,
-      parts: [
-        id('operation_id'),
-        id('activity_id'),
-        id('sku_id'),
-        number('units'),
-        number('at'),
-        'PRIMARY KEY (operation_id)',
-      ],
-    },
-  ]
-}
+const TABLES: readonly ((w: Words, t: Tables) => readonly Table[])[] = [orderTables]
 
 export interface TableStatements {
   readonly name: string
@@ -210,7 +81,8 @@ export interface TableStatements {
 
 export function schemaTables(dialect: SchemaDialect, prefix?: string): readonly TableStatements[] {
   const w = WORDS[dialect]
-  return tables(w, tablesOf(prefix)).map(({ name, parts, indexes }) => {
+  const t = tablesOf(prefix)
+  return TABLES.flatMap((tables) => tables(w, t)).map(({ name, parts, indexes }) => {
     const list = Object.entries(indexes ?? {}).map(
       ([tail, columns]) => [`${name}_${tail}`, columns] as const,
     )

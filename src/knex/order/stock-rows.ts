@@ -1,9 +1,9 @@
 import { FlashSaleError } from '../../core/errors.js'
 import type { SkuRef } from '../../core/types.js'
-import { exact } from './dialect.js'
+import { exact } from '../sql/dialect.js'
+import type { Row, Statements } from '../sql/statements.js'
+import type { Tx } from '../sql/tx.js'
 import { skuKeyOf } from './rows.js'
-import type { Row, Statements } from './statements.js'
-import type { Tx } from './tx.js'
 
 /** `conditional`: `available >= n` decides. `optimistic`: in addition nobody may have touched the row since it was read. */
 export type StockUpdate = 'conditional' | 'optimistic'

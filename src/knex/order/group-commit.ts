@@ -1,15 +1,15 @@
 import type { ManualTask } from '../../core/ports.js'
 import type { Reservation } from '../../core/types.js'
-import type { Database } from './database.js'
+import { addManualTask } from '../manual-tasks.js'
+import type { Database } from '../sql/database.js'
+import { HookFailed } from '../sql/failures.js'
+import type { Tx } from '../sql/tx.js'
 import { type Decision, decide, type Situation, type Standing } from './decide.js'
-import { HookFailed } from './failures.js'
 import { type OrderHooks, Vetoed, vetoReasons } from './hooks.js'
-import { addManualTask } from './manual-tasks.js'
 import { oweReleases } from './releases.js'
 import { liveKeyOf, type NewRow, type OnePer, orderInsert, skuKeyOf, statusOf } from './rows.js'
 import { readStocks, type StockUpdate, takeUnits } from './stock-rows.js'
 import { traceToOne } from './trace.js'
-import type { Tx } from './tx.js'
 
 export interface GroupCommitOptions {
   readonly database: Database

@@ -1,9 +1,9 @@
 import type { OwedRelease } from '../../core/ports.js'
 import type { Reservation } from '../../core/types.js'
-import type { Database } from './database.js'
-import type { Column } from './dialect.js'
+import type { Database } from '../sql/database.js'
+import type { Column } from '../sql/dialect.js'
+import type { Tx } from '../sql/tx.js'
 import { bareReservation } from './rows.js'
-import type { Tx } from './tx.js'
 
 export const RELEASE_TOPIC = 'seckill.release'
 /** Whoever closed an order tells Redis at once; only if that failed is the row taken up, after this. */

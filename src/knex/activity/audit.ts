@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Audit, Json } from '../../core/types.js'
-import type { Column } from './dialect.js'
-import type { Tx } from './tx.js'
+import type { Column } from '../sql/dialect.js'
+import type { Tx } from '../sql/tx.js'
 
 const COLUMNS: readonly Column[] = [
   { name: 'id', kind: 'text' },

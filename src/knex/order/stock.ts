@@ -1,13 +1,13 @@
 import { MAX_UNITS } from '../../core/check.js'
 import { FlashSaleError } from '../../core/errors.js'
 import type { Activity, Audit, DbNumbers, SkuRef } from '../../core/types.js'
-import { Act } from './audit.js'
-import type { Database } from './database.js'
-import { type Column, exact } from './dialect.js'
+import { Act } from '../activity/audit.js'
+import type { Database } from '../sql/database.js'
+import { type Column, exact } from '../sql/dialect.js'
+import type { Statements } from '../sql/statements.js'
+import type { Tx } from '../sql/tx.js'
 import { skuKeyOf } from './rows.js'
-import type { Statements } from './statements.js'
 import { readStocks, type Stock } from './stock-rows.js'
-import type { Tx } from './tx.js'
 
 const text = (name: string): Column => ({ name, kind: 'text' })
 const int = (name: string): Column => ({ name, kind: 'int' })

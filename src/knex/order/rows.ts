@@ -1,9 +1,9 @@
 import { FlashSaleError } from '../../core/errors.js'
 import type { OrderRow } from '../../core/ports.js'
 import type { Json, Reservation, SkuRef } from '../../core/types.js'
-import { type Column, exact } from './dialect.js'
+import { type Column, exact } from '../sql/dialect.js'
+import type { Row } from '../sql/statements.js'
 import type { Order } from './hooks.js'
-import type { Row } from './statements.js'
 
 /** One live order per buyer and SKU, or per buyer and activity. */
 export type OnePer = 'activity+sku' | 'activity'

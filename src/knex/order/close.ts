@@ -1,13 +1,13 @@
 import type { Verdict } from '../../core/ports.js'
-import type { Database } from './database.js'
+import { addManualTask } from '../manual-tasks.js'
+import type { Database } from '../sql/database.js'
+import type { Tx } from '../sql/tx.js'
 import { describe } from './group-commit.js'
 import type { Order, OrderHooks } from './hooks.js'
-import { addManualTask } from './manual-tasks.js'
 import { oweReleases } from './releases.js'
 import { ORDER_SELECT, orderOf, orderRow, skuKeyOf } from './rows.js'
 import { returnUnits } from './stock-rows.js'
 import { traceToOne } from './trace.js'
-import type { Tx } from './tx.js'
 import { verdictOf } from './verdicts.js'
 
 /**

@@ -1,11 +1,11 @@
 import * as check from '../../core/check.js'
 import type { ActivityControl, SaleControl } from '../../core/ports.js'
 import type { Audit, SaleState } from '../../core/types.js'
+import { Database, type DatabaseOptions } from '../sql/database.js'
+import { exact } from '../sql/dialect.js'
+import type { Row, Statements } from '../sql/statements.js'
+import type { Tx } from '../sql/tx.js'
 import { Act } from './audit.js'
-import { Database, type DatabaseOptions } from './database.js'
-import { exact } from './dialect.js'
-import type { Row, Statements } from './statements.js'
-import type { Tx } from './tx.js'
 
 const UNTOUCHED: SaleControl = { state: 'stopped', tokenEpoch: 1 }
 

@@ -1,7 +1,7 @@
-import * as check from '../../core/check.js'
-import type { ManualTask } from '../../core/ports.js'
-import type { Column } from './dialect.js'
-import type { Tx } from './tx.js'
+import * as check from '../core/check.js'
+import type { ManualTask } from '../core/ports.js'
+import type { Column } from './sql/dialect.js'
+import type { Tx } from './sql/tx.js'
 
 const COLUMNS: readonly Column[] = [
   { name: 'kind', kind: 'text' },

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { HookFailed } from './failures.js'
+import { HookFailed } from '../sql/failures.js'
 
 const TRIES = 3
 const PAUSE_MS = 30

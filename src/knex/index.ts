@@ -1,0 +1,8 @@
+export { KnexActivityControl } from './activity/activity-control.js'
+export { KnexActivityStore } from './activity/activity-store.js'
+export type { Order, OrderHooks, Veto } from './order/hooks.js'
+export { KnexOrderBook, type KnexOrderBookOptions } from './order/order-book.js'
+export type { OnePer } from './order/rows.js'
+export type { StockUpdate } from './order/stock-rows.js'
+export type { DatabaseOptions } from './sql/database.js'
+export type { SchemaDialect } from './sql/schema.js'

@@ -1,8 +1,0 @@
-export { KnexActivityControl } from './activity-control.js'
-export { KnexActivityStore } from './activity-store.js'
-export type { DatabaseOptions } from './database.js'
-export type { Order, OrderHooks, Veto } from './hooks.js'
-export { KnexOrderBook, type KnexOrderBookOptions } from './order-book.js'
-export type { OnePer } from './rows.js'
-export type { SchemaDialect } from './schema.js'
-export type { StockUpdate } from './stock-rows.js'
