@@ -183,6 +183,47 @@ export interface Ledger {
   move(moves: readonly Move[]): Promise<readonly Moved[]>
 }
 
+/** One payment for an order: money asked for, received, given back. Amounts are whole minor units of `currency`. */
+export interface PaymentRow extends SkuRef {
+  readonly paymentId: string
+  readonly channel: string
+  /** The order it was made for. */
+  readonly orderNo: string
+  /** The order it paid: the same, or after a late payment a new one; null while nothing was received, or if it goes back. */
+  readonly paidOrderNo: string | null
+  readonly status: 'created' | 'paid' | 'refunding' | 'refunded' | 'closed' | 'anomaly'
+  readonly amountMinor: number
+  readonly currency: string
+  /** What the channel says it received. */
+  readonly capturedMinor: number
+  /** Sum of all refunds decided; `refundedMinor` of it the channel has paid out. */
+  readonly refundingMinor: number
+  readonly refundedMinor: number
+}
+
+/** What a reconciler reads of payments. */
+export interface PaymentRecords {
+  /** All payments for orders of an SKU in order of `orderNo`, from one consistent view of the primary. */
+  snapshot(ref: SkuRef): AsyncIterable<PaymentRow>
+  /** Those made for, or that paid, one of these orders. */
+  find(orderNos: readonly string[]): Promise<readonly PaymentRow[]>
+}
+
+/** The right to be the only one who does something, until it runs out by the database's clock. */
+export interface Lease {
+  /** Rises with each holder; what an earlier holder still writes can be told by it. */
+  readonly fence: number
+  /** False when it was lost meanwhile. */
+  renew(leaseMs: number): Promise<boolean>
+  /** Lets others have it now; does nothing when it was lost. */
+  release(): Promise<void>
+}
+
+export interface Leases {
+  /** Null while another holds it. */
+  take(name: string, leaseMs: number): Promise<Lease | null>
+}
+
 /** Notices for the host's logs, metrics and pager. Must not throw; what it throws is swallowed. */
 export interface FlashSaleEvents {
   onRefused?(layer: string, refusal: Refusal, who: SkuRef & { readonly userId: string }): void
