@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -28,9 +29,12 @@ export function sells(who: Contestant): boolean {
 const AUDIT = { actor: 'bench', reason: 'bench http' }
 const SERVER = new URL('./http-server.ts', import.meta.url)
 const EXAMPLE = new URL('../../examples/express/server.ts', import.meta.url)
+/** The package as it ships and not its sources, in which tsx gives every closure a name at run time. */
+const BUILT = new URL('./tsconfig.built.json', import.meta.url).pathname
 
 /** Redis, MariaDB, and all serving processes, which idle while it is not their turn. */
 export async function setUp(processes: number) {
+  execFileSync('npm', ['run', 'build'], { stdio: 'ignore' })
   const folder = scratchFolder('bench-http')
   const redis = await freshRedis()
   const mariadb = await startMariadb()
@@ -57,6 +61,7 @@ export async function setUp(processes: number) {
       const port = await freePort()
       const options = { who, port, redisUrl, database: database.address, tokenKey }
       const env = {
+        TSX_TSCONFIG_PATH: BUILT,
         REDIS_URL: redisUrl,
         DB_URL: urlOf(database.address),
         TOKEN_KEY: tokenKey,
@@ -65,7 +70,7 @@ export async function setUp(processes: number) {
       const child =
         who === 'express'
           ? await spawnNode(EXAMPLE, { env })
-          : await spawnNode(SERVER, { args: [JSON.stringify(options)] })
+          : await spawnNode(SERVER, { args: [JSON.stringify(options)], env })
       children.set(who, [...(children.get(who) ?? []), child])
       await child.line(/^listening/)
       ports.push(port)

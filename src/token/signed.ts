@@ -1,4 +1,4 @@
-import { createHmac, createSecretKey, hkdfSync, type KeyObject, timingSafeEqual } from 'node:crypto'
+import * as crypto from 'node:crypto'
 import { FlashSaleError } from '../core/errors.js'
 import type { TokenClaims } from '../core/types.js'
 import type { IssueTerms, TokenKind, Verified } from './kind.js'
@@ -68,8 +68,9 @@ export class SignedTokens implements TokenKind {
 
 interface Derived {
   readonly kid: string
-  readonly signing: KeyObject
-  readonly owning: KeyObject
+  readonly signing: crypto.KeyObject
+  /** In base64url, to stand before the text that is hashed. */
+  readonly owning: string
 }
 
 /** One key for each purpose, so that neither hash, nor a secret shared with other code, can stand in for the other. */
@@ -84,27 +85,39 @@ function derive(key: TokenKey, i: number): Derived {
       `keys[${i}].secret must have ${MIN_SECRET_BYTES} to ${MAX_SECRET_BYTES} bytes, got ${secret.length}`,
     )
   const subkey = (purpose: string) =>
-    createSecretKey(
-      new Uint8Array(hkdfSync('sha256', secret, '', `flash-sale-kit token 1 ${purpose}`, 32)),
-    )
-  return { kid, signing: subkey('signature'), owning: subkey('owner') }
+    Buffer.from(crypto.hkdfSync('sha256', secret, '', `flash-sale-kit token 1 ${purpose}`, 32))
+  return {
+    kid,
+    signing: crypto.createSecretKey(subkey('signature')),
+    owning: subkey('owner').toString('base64url'),
+  }
 }
 
 function badOption(message: string): FlashSaleError {
   return new FlashSaleError('BAD_OPTION', `option ${message}`)
 }
 
-/** Length prefixes keep ("ab", "c") and ("a", "bc") apart; `-` is no device, which no length can be. */
+/**
+ * Length prefixes keep ("ab", "c") and ("a", "bc") apart; `-` is no device, which no length can be. A hash with the key in
+ * front is enough here, and takes 0.6 µs instead of the 4.4 of an HMAC: it shows less than half of itself, so it cannot
+ * be carried on without the key, and the signature covers it.
+ */
 function ownerTag(key: Derived, { activityId, userId, deviceId }: TokenClaims): string {
   const device = deviceId === undefined ? '-' : `${deviceId.length}:${deviceId}`
-  const text = `${activityId.length}:${activityId}${userId.length}:${userId}${device}`
-  return mac(key.owning, text).slice(0, OWNER_LENGTH)
+  const text = `${key.owning}${activityId.length}:${activityId}${userId.length}:${userId}${device}`
+  return sha256(text).slice(0, OWNER_LENGTH)
 }
 
-function mac(key: KeyObject, text: string): string {
-  return createHmac('sha256', key).update(text).digest('base64url')
+/** In one call where Node has it (20.12). */
+const sha256: (text: string) => string =
+  typeof crypto.hash === 'function'
+    ? (text) => crypto.hash('sha256', text, 'base64url')
+    : (text) => crypto.createHash('sha256').update(text).digest('base64url')
+
+function mac(key: crypto.KeyObject, text: string): string {
+  return crypto.createHmac('sha256', key).update(text).digest('base64url')
 }
 
 function same(a: string, b: string): boolean {
-  return timingSafeEqual(Buffer.from(a, 'latin1'), Buffer.from(b, 'latin1'))
+  return crypto.timingSafeEqual(Buffer.from(a, 'latin1'), Buffer.from(b, 'latin1'))
 }
