@@ -49,7 +49,14 @@ export interface ActivityControl {
   set(activityId: string, to: SaleState, audit: Audit): Promise<void>
   /** Raises the token epoch by one and returns it, with an audit row in the same transaction. */
   revokeTokens(activityId: string, audit: Audit): Promise<number>
+  /** `running` unless somebody has frozen them; all workers of this database read it each second. */
+  readConsumers(): Promise<ConsumerState>
+  /** Writes the row and its audit row in one transaction. */
+  setConsumers(to: ConsumerState, audit: Audit): Promise<void>
 }
+
+/** Frozen workers confirm nothing; what they were handed stays in the queue. */
+export type ConsumerState = 'running' | 'frozen'
 
 /** What a consumer is handed: several batches, delivered for the `attempt`-th time (1 is the first). */
 export interface Delivery {

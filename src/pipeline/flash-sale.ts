@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import * as check from '../core/check.js'
-import type { Background, Queue } from '../core/ports.js'
+import type { Background, ConsumerState, Queue } from '../core/ports.js'
 import type {
   Audit,
   Batch,
@@ -112,6 +112,14 @@ export class FlashSale implements Background {
     return this.levers.control(activityId, to, audit)
   }
 
+  /**
+   * Freezes the workers of all processes, or lets them go on, within `refreshMs`. Deductions go on until the watermark is
+   * reached; what waits longer than `closeAfterMs` is closed, frozen or not.
+   */
+  consumers(to: ConsumerState, audit: Audit): Promise<void> {
+    return this.o.control.setConsumers(to, audit)
+  }
+
   /** Revokes all tokens issued so far: the durable row first, then Redis. Returns the new token epoch. */
   revokeTokens(activityId: string, audit: Audit): Promise<number> {
     return this.levers.revokeTokens(activityId, audit)
@@ -197,8 +205,9 @@ export class FlashSale implements Background {
   /** Confirms what the queue brings, at most `ordersPerSecond`. Runs once {@link start} was called. */
   worker(o: WorkerOptions): Worker {
     const { queue, stock, alert } = this
-    const { redis, orders } = this.o
-    const worker = new Worker({ redis, stock, orders, queue, alert }, o)
+    const { redis, orders, control, refreshMs = 1_000 } = this.o
+    const consumers = () => control.readConsumers()
+    const worker = new Worker({ redis, stock, orders, queue, consumers, refreshMs, alert }, o)
     this.background.push(worker)
     return worker
   }

@@ -1,8 +1,10 @@
+import { every } from '../core/background.js'
 import * as check from '../core/check.js'
 import { FlashSaleError } from '../core/errors.js'
 import type {
   Background,
   Consumer,
+  ConsumerState,
   Delivery,
   Handled,
   OrderBook,
@@ -36,6 +38,9 @@ interface Parts {
   readonly stock: StockBucket
   readonly orders: OrderBook
   readonly queue: Queue
+  /** The durable switch of all workers, looked at every `refreshMs`. */
+  readonly consumers: () => Promise<ConsumerState>
+  readonly refreshMs: number
   readonly alert: (code: string, detail: { readonly [key: string]: unknown }) => void
 }
 
@@ -53,7 +58,11 @@ export class Worker implements Background {
   private readonly cap: RateCap
   /** Orders in one commit: halved after a slow one, doubled after quick ones. */
   private commitSize: number
+  private readonly watch: Background
   private consumer: Consumer | null = null
+  private paused = false
+  /** Until the switch was read, nothing runs: where it cannot be read, nothing could be confirmed either. */
+  private frozen = true
   private stopped = false
 
   constructor(
@@ -81,31 +90,51 @@ export class Worker implements Background {
             alonePerSecond,
             onError: (error) => parts.alert('rate-cap-alone', { error }),
           })
+    this.watch = every({
+      everyMs: parts.refreshMs,
+      work: async () => {
+        this.frozen = (await parts.consumers()) === 'frozen'
+        await this.obey()
+      },
+      onError: (error) => parts.alert('activity-unread', { error }),
+    })
   }
 
   async start(): Promise<void> {
     if (this.stopped) throw new FlashSaleError('STOPPED', 'this worker was stopped')
-    this.consumer ??= this.parts.queue.consume((d) => this.handle(d), {
-      maxBatches: this.maxBatches,
-    })
+    await this.watch.start()
   }
 
-  /** Lets the commit that runs end; messages stay in the queue. */
+  /** Of this process' worker. Lets the commit that runs end; messages stay in the queue. */
   async pause(): Promise<void> {
-    await this.consumer?.pause()
+    this.paused = true
+    await this.obey()
   }
 
+  /** Not while all workers are frozen: then it goes on when they do. */
   resume(): void {
-    this.consumer?.resume()
+    this.paused = false
+    if (!this.frozen) this.consumer?.resume()
   }
 
-  async stop(): Promise<void> {
+  async stop(o?: { readonly drainMs?: number }): Promise<void> {
     this.stopped = true
+    await this.watch.stop(o)
     await this.consumer?.stop()
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.stop()
+  }
+
+  private async obey(): Promise<void> {
+    if (this.stopped) return
+    if (this.paused || this.frozen) await this.consumer?.pause()
+    else if (this.consumer) this.consumer.resume()
+    else
+      this.consumer = this.parts.queue.consume((d) => this.handle(d), {
+        maxBatches: this.maxBatches,
+      })
   }
 
   private async handle({

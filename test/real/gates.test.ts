@@ -36,6 +36,8 @@ describe('gates in front of a real Redis', () => {
       read: async () => ({ state: 'stopped' as const, tokenEpoch: 1 }),
       set: async () => {},
       revokeTokens: async () => 1,
+      readConsumers: async () => 'running' as const,
+      setConsumers: async () => {},
     }
     const activities = { load: async () => activityOf(), live: async () => [] }
     const gate = new ActivityGate({ activities, control })

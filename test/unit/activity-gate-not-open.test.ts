@@ -25,6 +25,8 @@ async function crowd(opensInMs: number, aheadMs: number, o: { readonly exact?: b
       read: async () => ({ state: 'open', tokenEpoch: 1 }),
       set: async () => {},
       revokeTokens: async () => 1,
+      readConsumers: async () => 'running',
+      setConsumers: async () => {},
     },
     refreshMs: 50,
   })

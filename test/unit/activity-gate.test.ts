@@ -39,7 +39,13 @@ function gate(o: Partial<ActivityGateOptions> = {}) {
       },
       live: async () => [],
     },
-    control: { read: () => answer(host.control), set: async () => {}, revokeTokens: async () => 1 },
+    control: {
+      read: () => answer(host.control),
+      set: async () => {},
+      revokeTokens: async () => 1,
+      readConsumers: async () => 'running',
+      setConsumers: async () => {},
+    },
     onError: (error) => errors.push(error),
     ...o,
   })
@@ -238,7 +244,13 @@ describe('a store that answers what is no activity', () => {
     const g = new ActivityGate({
       // A collation that ignores case finds 'A1' for 'a1'.
       activities: { load: async () => activityOf({ activityId: 'A1' }), live: async () => [] },
-      control: { read: async () => OPEN, set: async () => {}, revokeTokens: async () => 1 },
+      control: {
+        read: async () => OPEN,
+        set: async () => {},
+        revokeTokens: async () => 1,
+        readConsumers: async () => 'running',
+        setConsumers: async () => {},
+      },
     })
     expect(await g.look('a1')).toEqual({ status: 'not-found' })
     expect(status(await g.look('A1'))).toBe('known')
@@ -286,7 +298,13 @@ describe('C08 the window, by this process’ clock with leeway', () => {
 it('a bad option is refused by the constructor, with its name', () => {
   const ports = {
     activities: { load: async () => null, live: async () => [] },
-    control: { read: async () => OPEN, set: async () => {}, revokeTokens: async () => 1 },
+    control: {
+      read: async () => OPEN,
+      set: async () => {},
+      revokeTokens: async () => 1,
+      readConsumers: async () => 'running',
+      setConsumers: async () => {},
+    },
   }
   for (const [name, o] of [
     ['options', null],

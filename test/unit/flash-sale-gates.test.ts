@@ -27,6 +27,8 @@ async function shop(o: Partial<FlashSaleOptions> = {}) {
         control = { ...control, state }
       },
       revokeTokens: async () => 1,
+      readConsumers: async () => 'running',
+      setConsumers: async () => {},
     },
     ...o,
   })

@@ -1,5 +1,5 @@
 import * as check from '../../core/check.js'
-import type { ActivityControl, SaleControl } from '../../core/ports.js'
+import type { ActivityControl, ConsumerState, SaleControl } from '../../core/ports.js'
 import type { Audit, SaleState } from '../../core/types.js'
 import { Database, type DatabaseOptions } from '../sql/database.js'
 import { exact } from '../sql/dialect.js'
@@ -8,6 +8,9 @@ import type { Tx } from '../sql/tx.js'
 import { Act } from './audit.js'
 
 const UNTOUCHED: SaleControl = { state: 'stopped', tokenEpoch: 1 }
+/** The row of all workers: no activity can be called that. `open` is running. */
+const CONSUMERS = '*'
+const RUNNING: SaleControl = { state: 'open', tokenEpoch: 1 }
 
 /**
  * The durable row behind stop, open and token revocation. Throws what `KnexOrderBook` throws. An act is done once for
@@ -21,34 +24,56 @@ export class KnexActivityControl implements ActivityControl {
   }
 
   async read(activityId: string): Promise<SaleControl> {
-    const id = check.keyId(activityId, 'activityId')
-    const [row] = await this.#database.read((on) => this.#rows(on, id, ''))
-    return row ? controlOf(row) : UNTOUCHED
+    return this.#read(check.keyId(activityId, 'activityId'), UNTOUCHED)
   }
 
   async set(activityId: string, to: SaleState, audit: Audit): Promise<void> {
     const state = check.oneOf(to, 'state', ['open', 'stopped'])
-    await this.#change(state === 'open' ? 'open' : 'stop', activityId, audit, (before) => ({
-      ...before,
-      state,
-    }))
+    await this.#change(
+      state === 'open' ? 'open' : 'stop',
+      saleRow(activityId),
+      audit,
+      (before) => ({
+        ...before,
+        state,
+      }),
+    )
   }
 
   async revokeTokens(activityId: string, audit: Audit): Promise<number> {
-    const after = await this.#change('revoke-tokens', activityId, audit, (before) => ({
+    const after = await this.#change('revoke-tokens', saleRow(activityId), audit, (before) => ({
       ...before,
       tokenEpoch: before.tokenEpoch + 1,
     }))
     return after.tokenEpoch
   }
 
+  async readConsumers(): Promise<ConsumerState> {
+    const { state } = await this.#read(CONSUMERS, RUNNING)
+    return state === 'open' ? 'running' : 'frozen'
+  }
+
+  async setConsumers(to: ConsumerState, audit: Audit): Promise<void> {
+    const frozen = check.oneOf(to, 'consumers', ['running', 'frozen']) === 'frozen'
+    const state = frozen ? 'stopped' : 'open'
+    const row = { id: CONSUMERS, untouched: RUNNING }
+    await this.#change(frozen ? 'freeze-consumers' : 'thaw-consumers', row, audit, (before) => ({
+      ...before,
+      state,
+    }))
+  }
+
+  async #read(id: string, untouched: SaleControl): Promise<SaleControl> {
+    const [row] = await this.#database.read((on) => this.#rows(on, id, ''))
+    return row ? controlOf(row) : untouched
+  }
+
   async #change(
     name: string,
-    activityId: string,
+    { id, untouched }: { readonly id: string; readonly untouched: SaleControl },
     audit: Audit,
     change: (before: SaleControl) => SaleControl,
   ): Promise<SaleControl> {
-    const id = check.keyId(activityId, 'activityId')
     const who = check.audit(audit)
     const { tables } = this.#database
     const act = new Act(tables.audit, { act: name, activityId: id, audit: who })
@@ -56,7 +81,7 @@ export class KnexActivityControl implements ActivityControl {
       const done = await act.done(tx)
       if (done) return done.after as unknown as SaleControl
       const [row] = await this.#rows(tx, id, tx.dialect.forUpdate)
-      const before = row ? controlOf(row) : UNTOUCHED
+      const before = row ? controlOf(row) : untouched
       const after = change(before)
       const now = await tx.now()
       await this.#put(tx, id, row !== undefined, after, now, who)
@@ -91,6 +116,10 @@ export class KnexActivityControl implements ActivityControl {
       [id],
     )
   }
+}
+
+function saleRow(activityId: string) {
+  return { id: check.keyId(activityId, 'activityId'), untouched: UNTOUCHED }
 }
 
 function controlOf(row: Row): SaleControl {

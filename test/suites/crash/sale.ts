@@ -1,9 +1,9 @@
+import assert from 'node:assert/strict'
 import { Agent, request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Activity, type OrderRow, StockBucket, TriangleReconciler } from 'flash-sale-kit'
 import { KnexActivityControl, KnexActivityStore, KnexOrderBook } from 'flash-sale-kit/knex'
-import { expect } from 'vitest'
-import { type DatabaseKind, freshDatabase } from '../../harness/databases.js'
+import { type DatabaseKind, type Endpoint, freshDatabase } from '../../harness/databases.js'
 import { until } from '../../harness/net.js'
 import type { RunningProcess } from '../../harness/process.js'
 import type { QueueAddress } from '../../harness/queues.js'
@@ -42,14 +42,15 @@ interface Asked {
   readonly status: string
 }
 
-/** A sale of S units, warmed and open, with shops in processes of their own. */
+/** A sale of S units, warmed and open, with shops in processes of their own; outside a test run `server` is needed. */
 export async function openSale(
   kind: DatabaseKind,
   units: number,
   queue: QueueAddress = { kind: 'memory' },
+  server?: Endpoint,
 ) {
-  const database = await freshDatabase(kind)
-  const { redis, server, destroy } = await freshRedis()
+  const database = await freshDatabase(kind, server ? { server } : {})
+  const { redis, server: redisServer, destroy } = await freshRedis()
   const { knex } = database
   await KnexOrderBook.migrate(knex)
   const orders = new KnexOrderBook({ knex })
@@ -78,7 +79,7 @@ export async function openSale(
     const [fault = '', at = '1'] = (o.fault ?? '').split('@')
     const process = await spawnNode(new URL('../../real/fixtures/shop.ts', import.meta.url), {
       env: {
-        REDIS_PORT: String(server.port),
+        REDIS_PORT: String(redisServer.port),
         DATABASE: JSON.stringify(database.address),
         QUEUE: JSON.stringify(queue),
         ROLE: o.role ?? 'both',
@@ -183,42 +184,44 @@ export async function crowd(
   return heard
 }
 
-/** Nothing is under way any more; then: frozen + sold + available = S, one live order a buyer, a triangle without findings. */
+/** Nothing is under way any more. */
+async function settled(sale: Sale): Promise<void> {
+  const idle = async () => {
+    const n = await sale.stock.numbers(ref)
+    return n.waiting === 0 && n.owed === 0
+  }
+  await until('everything is decided', idle, 40_000)
+}
+
+/** At rest: frozen + sold + available = S, one live order a buyer, a triangle without findings. */
 export async function liveOrders(sale: Sale, units: number): Promise<ReadonlyMap<string, string>> {
-  await until(
-    'everything is decided',
-    async () => {
-      const n = await sale.stock.numbers(ref)
-      return n.waiting === 0 && n.owed === 0
-    },
-    40_000,
-  )
+  await settled(sale)
   const numbers = await sale.stock.numbers(ref)
-  expect(numbers).toMatchObject({ total: units, pending: 0, over: 0 })
-  expect(numbers.available + numbers.frozen + numbers.sold).toBe(units)
+  const { total, available, frozen, sold, pending, over } = numbers
+  assert.deepEqual({ total, pending, over }, { total: units, pending: 0, over: 0 })
+  assert.equal(available + frozen + sold, units)
   const live = new Map<string, string>()
   for await (const row of sale.orders.snapshot(ref)) {
     if (row.status === 'closed') continue
-    expect(live.has(row.userId), `${row.userId} has two orders`).toBe(false)
+    assert(!live.has(row.userId), `${row.userId} has two orders`)
     live.set(row.userId, row.orderNo)
   }
-  expect(numbers.available).toBe(units - live.size)
-  expect((await sale.orders.numbers(ref))?.available).toBe(units - live.size)
+  assert.equal(available, units - live.size)
+  assert.equal((await sale.orders.numbers(ref))?.available, units - live.size)
   const report = await sale.reconciler.inspect('a1')
-  expect(report.findings).toEqual([])
-  expect(report.difference).toBe(0)
+  assert.deepEqual(report.findings, [])
+  assert.equal(report.difference, 0)
   return live
 }
 
 /** 0 lost, 0 doubled: all units are sold, whoever was told a number has that order, and hears it again. */
 export async function expectWhole(sale: Sale, heard: Heard, units: number): Promise<void> {
   const live = await liveOrders(sale, units)
-  expect(live.size).toBe(Math.min(units, heard.size))
+  assert.equal(live.size, Math.min(units, heard.size))
   for (const [user, answers] of heard)
     for (const { status, orderNo } of answers) {
-      if (status === 'sold-out')
-        expect(live.has(user), `${user} has an order but heard sold-out`).toBe(false)
-      else expect(live.get(user), `${user} was told ${orderNo}`).toBe(orderNo)
+      if (status === 'sold-out') assert(!live.has(user), `${user} has an order but heard sold-out`)
+      else assert.equal(live.get(user), orderNo, `${user} was told ${orderNo}`)
     }
   await expectRepeated(sale, live)
 }
@@ -227,9 +230,13 @@ export async function expectWhole(sale: Sale, heard: Heard, units: number): Prom
  * The same where sends fail: a number that a buyer was told may have been closed (a refused send), never forgotten; and a
  * unit that came back late may find nobody who still wants it.
  */
-export async function expectSound(sale: Sale, heard: Heard, units: number): Promise<void> {
+export async function expectSound(
+  sale: Sale,
+  heard: Heard,
+  units: number,
+): Promise<ReadonlyMap<string, string>> {
   const live = await liveOrders(sale, units)
-  expect(live.size).toBeLessThanOrEqual(units)
+  assert(live.size <= units, `${live.size} live orders of ${units} units`)
   const told = [...heard].flatMap(([user, answers]) =>
     answers.flatMap(({ orderNo }) => (orderNo ? [{ user, orderNo }] : [])),
   )
@@ -238,14 +245,15 @@ export async function expectSound(sale: Sale, heard: Heard, units: number): Prom
     for (const row of await sale.orders.find(told.slice(i, i + 1_000).map((t) => t.orderNo)))
       rows.set(row.orderNo, row)
   for (const { user, orderNo } of told)
-    expect(rows.get(orderNo)?.userId, `${user} was told ${orderNo}`).toBe(user)
+    assert.equal(rows.get(orderNo)?.userId, user, `${user} was told ${orderNo}`)
   await expectRepeated(sale, live)
+  return live
 }
 
 /** Every winner who asks again hears his order number. */
 async function expectRepeated(sale: Sale, live: ReadonlyMap<string, string>): Promise<void> {
   for (const [user, orderNo] of live)
-    expect(await clickUntilAnswered(sale, user)).toMatchObject({
+    assert.deepEqual(await clickUntilAnswered(sale, user), {
       status: 'queued',
       orderNo,
       replayed: true,
@@ -255,27 +263,33 @@ async function expectRepeated(sale: Sale, live: ReadonlyMap<string, string>): Pr
 export const users = (n: number) => Array.from({ length: n }, (_, i) => `u${i}`)
 
 /** What befalls a sale while its crowd clicks. */
-interface Disturbance {
+export interface Disturbance {
   readonly units: number
   readonly buyers: number
   readonly concurrency: number
   readonly pauseMs: number
+  readonly ordersPerSecond?: number
   act(sale: Sale, consumers: Shop[]): Promise<void>
 }
 
-/** Four kills at random moments, each consumer replaced at once. */
-const killedConsumers: Disturbance = {
-  units: 300,
-  buyers: 3_000,
-  concurrency: 100,
-  pauseMs: 0,
-  async act(sale, consumers) {
-    for (let kill = 0; kill < 4; kill++) {
-      await sleep(Math.random() * 800)
-      await consumers[kill % 2]?.process.kill('SIGKILL')
-      consumers[kill % 2] = await sale.openShop({ role: 'consumer' })
-    }
-  },
+/** Four kills at random moments, each consumer replaced at once; as slow as this they have work until the last of them. */
+export function killedConsumers(
+  o: { readonly units: number; readonly buyers: number } = { units: 300, buyers: 3_000 },
+): Disturbance {
+  const ordersPerSecond = Math.ceil(o.units / 5)
+  return {
+    ...o,
+    ordersPerSecond,
+    concurrency: 100,
+    pauseMs: 0,
+    async act(sale, consumers) {
+      for (let kill = 0; kill < 4; kill++) {
+        await sleep(Math.random() * 800)
+        await consumers[kill % 2]?.process.kill('SIGKILL')
+        consumers[kill % 2] = await sale.openShop({ role: 'consumer', ordersPerSecond })
+      }
+    },
+  }
 }
 
 /** Longer than any deadline of a shop, with room for a machine that has other work. */
@@ -309,10 +323,14 @@ export function brokerOutage(
       const up = Date.now()
       await sleep(Math.max(0, up + ASK_MS + 100 - Date.now())) // by then also "no answer" is known
       const during = sale.asked.filter((a) => a.at >= down && a.at < up)
-      expect(owed, 'batches that wait for the broker').toBeGreaterThan(0)
-      expect(during.filter((a) => a.status === 'no-answer')).toEqual([])
-      expect(Math.max(...during.map((a) => a.tookMs))).toBeLessThan(ANSWERED_WITHIN_MS)
-      expect(during.filter((a) => a.status === 'queued').length).toBeGreaterThan(0)
+      assert(owed > 0, 'no batch waits for the broker')
+      assert.deepEqual(
+        during.filter((a) => a.status === 'no-answer'),
+        [],
+      )
+      const slowest = Math.max(...during.map((a) => a.tookMs))
+      assert(slowest < ANSWERED_WITHIN_MS, `an answer took ${slowest} ms`)
+      assert(during.some((a) => a.status === 'queued'))
     },
   }
 }
@@ -324,18 +342,19 @@ export function brokerOutage(
 export async function besiegedSale(
   kind: DatabaseKind,
   queue: QueueAddress,
-  disturbance: Disturbance = killedConsumers,
-): Promise<void> {
-  const { units, buyers, concurrency, pauseMs } = disturbance
-  const sale = await openSale(kind, units, queue)
+  disturbance: Disturbance = killedConsumers(),
+  server?: Endpoint,
+): Promise<SiegeFigures> {
+  const { units, buyers, concurrency, pauseMs, ordersPerSecond = 2_000 } = disturbance
+  const sale = await openSale(kind, units, queue, server)
   try {
     await Promise.all([
       sale.openShop({ role: 'shop', flaky: 0.05 }),
       sale.openShop({ role: 'shop', flaky: 0.05 }),
     ])
     const consumers = await Promise.all([
-      sale.openShop({ role: 'consumer' }),
-      sale.openShop({ role: 'consumer' }),
+      sale.openShop({ role: 'consumer', ordersPerSecond }),
+      sale.openShop({ role: 'consumer', ordersPerSecond }),
     ])
     const clicks = users(buyers).flatMap((user, i) =>
       i % 10 === 9 ? [user, `u${i >> 1}`] : [user],
@@ -343,8 +362,24 @@ export async function besiegedSale(
     const heard = crowd(sale, clicks, concurrency, pauseMs)
     heard.catch(() => {}) // told below; a disturbance that failed must be told first
     await disturbance.act(sale, consumers)
-    await expectSound(sale, await heard, units)
+    const answers = await heard
+    const since = performance.now()
+    await settled(sale)
+    const recoveryMs = Math.round(performance.now() - since)
+    const live = await expectSound(sale, answers, units)
+    const statuses: Record<string, number> = {}
+    for (const { status } of sale.asked) statuses[status] = (statuses[status] ?? 0) + 1
+    return { clicks: clicks.length, live: live.size, statuses, recoveryMs }
   } finally {
     await sale.close()
   }
+}
+
+export interface SiegeFigures {
+  readonly clicks: number
+  readonly live: number
+  /** Answers to every try of every click. */
+  readonly statuses: Readonly<Record<string, number>>
+  /** From the end of disturbance and crowd until everything is decided. */
+  readonly recoveryMs: number
 }

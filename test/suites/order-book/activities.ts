@@ -28,6 +28,22 @@ export function activitiesSuite(kind: DatabaseKind): void {
       expect(Math.abs(Number(open.at) - Date.now())).toBeLessThan(10_000)
     })
 
+    it('Q4: the workers run until somebody freezes them, and again when he lets them go, each act audited', async () => {
+      expect(await control().readConsumers()).toBe('running')
+      await control().setConsumers('frozen', AUDIT)
+      expect(await control().readConsumers()).toBe('frozen')
+      await control().setConsumers('running', AUDIT)
+      expect(await control().readConsumers()).toBe('running')
+      const acts = await audits('*')
+      expect(acts.map((row) => row.act).sort()).toEqual(['freeze-consumers', 'thaw-consumers'])
+      expect(acts[0]).toMatchObject({ actor: 'op', reason: 'a test' })
+    })
+
+    it.each(['', 'stopped', null, undefined, 1])('Q4: %j is no state of workers', async (to) => {
+      const set = control().setConsumers(to as never, AUDIT)
+      await expect(set).rejects.toMatchObject({ code: 'BAD_INPUT' })
+    })
+
     it('T1: twelve revocations at once, the first on no row, raise the token epoch by twelve', async () => {
       const { activityId } = await kit.sale()
       const acts = Array.from({ length: 12 }, (_, i) => i)

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { FlashSale, FlashSaleError, newOrderNo, type Queue } from 'flash-sale-kit'
 import { describe, expect, test } from 'vitest'
 import { until } from '../../harness/net.js'
@@ -43,6 +44,45 @@ export function flashSaleSuite(backend: () => Backend): void {
       expect(shop.refused.filter((r) => r === 'stock:sold-out')).toHaveLength(15)
       await shop.sale.stop()
       await expect(shop.buy('late')).rejects.toMatchObject({ code: 'STOPPED' })
+    })
+
+    test('Q4: frozen workers confirm nothing, in any process, until they are let go', async () => {
+      const shop = await openShop(backend(), { units: 5 })
+      await shop.sale.consumers('frozen', AUDIT)
+      const other = shop.restarted()
+      await running(shop)
+      await running(shop, other)
+      try {
+        await shop.buy('u1')
+        await sleep(300)
+        expect(await shop.result('u1')).toMatchObject({ status: 'queued' })
+        await other.consumers('running', AUDIT)
+        await expectWhole(shop)
+        expect(await shop.result('u1')).toMatchObject({ status: 'confirmed' })
+        await other.consumers('frozen', AUDIT)
+        await sleep(300) // several times refreshMs
+        await shop.buy('u2')
+        await sleep(300)
+        expect(await shop.result('u2')).toMatchObject({ status: 'queued' })
+      } finally {
+        await shop.sale.consumers('running', AUDIT)
+        await expectWhole(shop)
+        await Promise.all([shop.sale.stop(), other.stop()])
+      }
+    })
+
+    test('Q4: a worker paused by hand stays so when all are let go', async () => {
+      const shop = await openShop(backend(), { units: 5 })
+      const worker = shop.sale.worker({ ordersPerSecond: 10_000 })
+      await shop.sale.start()
+      await worker.pause()
+      await shop.sale.consumers('running', AUDIT)
+      await shop.buy('u1')
+      await sleep(300)
+      expect(await shop.result('u1')).toMatchObject({ status: 'queued' })
+      worker.resume()
+      await expectWhole(shop)
+      await shop.sale.stop()
     })
 
     test('T2: a repeated click with the same token hears the first answer and takes no unit', async () => {
