@@ -1,6 +1,8 @@
 -- Moves reservations of one SKU along: confirmed, paid or released, each once per order number.
 -- Why atomic: the record, the numbers, the tombstone and the watermark must change together, or a crash would return a
 -- unit twice or never.
+-- A live order lies beside its buyer's mark only as long as the mark names another live one; once that is released, the
+-- next confirmed or paid brings it under the mark.
 -- A confirmed or paid number that Redis does not know is adopted: its unit, record and mark are booked again; what is
 -- not there is booked in `over` (total - over stays S), and every release pays `over` first.
 -- KEYS[1] sale
@@ -29,7 +31,7 @@ local users = {}
 for i = 1, count do users[i] = ARGV[6 * i - 3] end
 local records = redis.call('HMGET', KEYS[6], unpack(users))
 
-local codes, changed, fields, tombs, tombstones = {}, {}, {}, {}, {}
+local codes, changed, fields, tombs, tombstones, moved = {}, {}, {}, {}, {}, {}
 local function change(field, record)
   if not changed[field] then fields[#fields + 1] = field end
   changed[field] = record
@@ -54,11 +56,18 @@ for i = 1, count do
   end
   local state, _, held, held_at, token = parse_record(record)
   if type(record) == 'string' and not state then strange = true end
+  local home = field
+  if to ~= 'r' and (not mark_state or mark_state == 'r') then home = user end
   if strange then codes[i] = 5
   elseif state then
     local units = tonumber(held) + 0.0
     if state == 'r' then codes[i] = to == 'r' and 2 or 5
-    elseif state == to or (state == 'p' and to == 'c') then codes[i] = 2
+    elseif state == to or (state == 'p' and to == 'c') then
+      codes[i] = 2
+      if home ~= field then
+        change(home, record)
+        moved[#moved + 1], codes[i] = field, 1
+      end
     elseif state == 'p' then codes[i] = 5
     -- A record that claims more than the numbers hold is as strange as one that cannot be read.
     elseif state == 'h' and (units > n.pending or waiting < 1) then codes[i] = 5
@@ -72,7 +81,8 @@ for i = 1, count do
         tombs[#tombs + 1], tombs[#tombs + 2] = order_no, reason
         tombstones[order_no] = true
       end
-      change(field, to .. '|' .. order_no .. '|' .. held .. '|' .. held_at .. '|' .. token)
+      change(home, to .. '|' .. order_no .. '|' .. held .. '|' .. held_at .. '|' .. token)
+      if home ~= field then moved[#moved + 1] = field end
       codes[i] = 1
     end
   elseif tombstones[order_no] or redis.call('HEXISTS', KEYS[2], order_no) == 1 then codes[i] = to == 'r' and 2 or 5
@@ -81,8 +91,7 @@ for i = 1, count do
     local taken = math.min(n.available, quantity)
     n.available, n.over, n.total = n.available - taken, n.over + quantity - taken, n.total + quantity - taken
     if to == 'p' then n.sold = n.sold + quantity else n.frozen = n.frozen + quantity end
-    if not mark_state or mark_state == 'r' then field = user end
-    change(field, to .. '|' .. order_no .. '|' .. whole(quantity) .. '|' .. reserved_at .. '|')
+    change(home, to .. '|' .. order_no .. '|' .. whole(quantity) .. '|' .. reserved_at .. '|')
     codes[i] = 3
   end
 end
@@ -91,6 +100,7 @@ if #fields > 0 then
   local writes = {}
   for i = 1, #fields do writes[2 * i - 1], writes[2 * i] = fields[i], changed[fields[i]] end
   redis.call('HSET', KEYS[6], unpack(writes))
+  if #moved > 0 then redis.call('HDEL', KEYS[6], unpack(moved)) end
   if #tombs > 0 then redis.call('HSET', KEYS[2], unpack(tombs)) end
   redis.call('HSET', KEYS[5], 'total', whole(n.total), 'available', whole(n.available), 'frozen', whole(n.frozen),
     'sold', whole(n.sold), 'pending', whole(n.pending), 'over', whole(n.over))

@@ -78,6 +78,12 @@ export function skuRef(ref: SkuRef): SkuRef {
   return { activityId: keyId(ref.activityId, 'activityId'), skuId: keyId(ref.skuId, 'skuId') }
 }
 
+/** An ISO 4217 code. */
+export function currency(value: unknown, name: string): string {
+  if (typeof value === 'string' && CURRENCY.test(value)) return value
+  return fail('BAD_INPUT', name, 'three capital letters', value)
+}
+
 export function object(value: unknown, name: string): asserts value is object {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     fail('BAD_INPUT', name, 'an object', value)
@@ -124,31 +130,34 @@ export function instant(value: unknown, name: string): number {
  * than its sender wrote (a 19-digit id belongs in a string).
  */
 export function payloadText(value: unknown): string | undefined {
-  if (value === undefined) return undefined
+  return value === undefined ? undefined : jsonText(value, 'payload', MAX_PAYLOAD_BYTES)
+}
+
+/** JSON of at most `maxBytes`, with the same care for whole numbers. */
+export function jsonText(value: unknown, name: string, maxBytes: number): string {
   let json: string | undefined
   try {
     json = JSON.stringify(value)
   } catch (cause) {
-    throw new FlashSaleError('BAD_INPUT', 'payload must be JSON', { cause })
+    throw new FlashSaleError('BAD_INPUT', `${name} must be JSON`, { cause })
   }
-  if (json === undefined) return fail('BAD_INPUT', 'payload', 'JSON', value)
-  if (Buffer.byteLength(json) > MAX_PAYLOAD_BYTES)
+  if (json === undefined) return fail('BAD_INPUT', name, 'JSON', value)
+  if (Buffer.byteLength(json) > maxBytes)
     throw new FlashSaleError(
       'BAD_INPUT',
-      `payload must be at most ${MAX_PAYLOAD_BYTES} bytes of JSON, got ${Buffer.byteLength(json)}`,
+      `${name} must be at most ${maxBytes} bytes of JSON, got ${Buffer.byteLength(json)}`,
     )
-  if (MAYBE_UNSAFE.test(json)) JSON.parse(json, refuseUnsafe)
+  if (MAYBE_UNSAFE.test(json))
+    JSON.parse(json, (_key, part) => {
+      if (typeof part === 'number' && Number.isInteger(part) && !Number.isSafeInteger(part))
+        fail('BAD_INPUT', `a whole number in ${name}`, 'at most 2^53 - 1, or a string', part)
+      return part
+    })
   return json
 }
 
 /** Only a number of 16 digits or with an exponent can be unsafe; most payloads need no second look. */
 const MAYBE_UNSAFE = /\d{16}|\de/
-
-function refuseUnsafe(_key: string, value: unknown): unknown {
-  if (typeof value === 'number' && Number.isInteger(value) && !Number.isSafeInteger(value))
-    fail('BAD_INPUT', 'a whole number in payload', 'at most 2^53 - 1, or a string', value)
-  return value
-}
 
 export function audit(value: Audit): Audit {
   object(value, 'audit')
@@ -175,13 +184,11 @@ export function activity(value: Activity): Activity {
     const skuId = keyId(sku.skuId, `skus[${i}].skuId`)
     if (seen.has(skuId)) fail('BAD_INPUT', `skus[${i}].skuId`, 'named once', skuId)
     seen.add(skuId)
-    if (typeof sku.currency !== 'string' || !CURRENCY.test(sku.currency))
-      fail('BAD_INPUT', `skus[${i}].currency`, 'three capital letters', sku.currency)
     return Object.freeze({
       skuId,
       units: int(sku.units, `skus[${i}].units`, 1, MAX_UNITS),
       priceMinor: int(sku.priceMinor, `skus[${i}].priceMinor`, 0, 1_000_000_000_000),
-      currency: sku.currency,
+      currency: currency(sku.currency, `skus[${i}].currency`),
     })
   })
   return Object.freeze({

@@ -105,7 +105,10 @@ export interface Numbers {
   readonly over: number
 }
 
-/** The database's view of one SKU: its stock row and the units of its live (CONFIRMED or PAID) orders. */
+/**
+ * The database's view of one SKU: its stock row, and the units its orders hold: `live` counts CONFIRMED and PAID ones, and
+ * those closed as `refunded`, whose units stay sold until the host puts them on sale again by a top-up.
+ */
 export interface DbNumbers extends SkuRef {
   readonly total: number
   readonly available: number
@@ -121,6 +124,16 @@ export interface SaleNumbers extends Numbers {
   /** Batches of the whole activity that are owed to the queue, or watched until somebody settles them. */
   readonly owed: number
 }
+
+/**
+ * - `rebuilt`: all keys of the activity were replaced in one step, under a new epoch, and the sale is stopped.
+ * - `overtaken`: another rebuild or a warm-up came first, or the sale was opened; nothing was changed.
+ * - `lost`: what was being written got lost on the way; nothing was changed, try again.
+ * - `expired`: the keys of this activity would have expired by now; nothing was changed.
+ */
+export type RebuiltStock =
+  | { readonly status: 'rebuilt'; readonly epoch: number; readonly orders: number }
+  | { readonly status: 'overtaken' | 'lost' | 'expired' }
 
 /** A reservation as Redis remembers it; `version` is the sale's, and the payload is not kept. */
 export interface ReservationRecord extends Reservation {

@@ -6,7 +6,7 @@ import type { Activity, Refusal } from '../core/types.js'
 
 export interface ActivityGateOptions {
   readonly activities: ActivityStore
-  readonly control: ActivityControl
+  readonly control: Pick<ActivityControl, 'read'>
   /** How old a copy may be before it is read again, in ms. @defaultValue 1,000 */
   readonly refreshMs?: number
   /** How long a copy is used while it cannot be read again, in ms; then `busy`. @defaultValue 10,000 */

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import * as check from '../core/check.js'
 import type { Background, ConsumerState, Queue } from '../core/ports.js'
 import type {
+  Activity,
   Audit,
   Batch,
   DbNumbers,
@@ -16,11 +17,14 @@ import { type LayerCounts, RefusalCounters } from '../gate/refusal-counters.js'
 import { SoldOutMark } from '../gate/sold-out-mark.js'
 import { Winners } from '../gate/winners.js'
 import { signedQueue } from '../queue/signed-queue.js'
+import type { RebuildRequest, Rebuilt } from '../reconcile/rebuild.js'
+import { KEEPER } from '../reconcile/rebuild-stop.js'
 import { StockBucket } from '../stock/stock-bucket.js'
 import type { WarmUpResult } from '../stock/warm-up.js'
 import { Admission, claims } from './admission.js'
 import { type Alert, alerts } from './alerts.js'
 import { deliverTo } from './deliver.js'
+import { type GuardianOptions, RedisGuardian } from './guardian.js'
 import { Levers } from './levers.js'
 import type { Buyer, FlashSaleOptions, SubmitRequest } from './options.js'
 import { Purchase } from './purchase.js'
@@ -83,10 +87,13 @@ export class FlashSale implements Background {
       ...{ backpressure, limiter, risk, tokens, events },
     })
     const { stock, alert } = this
-    const { orders, activities, control } = o
-    this.levers = new Levers({ stock, orders, activities, control, gate, mark, alert })
+    const { orders, activities, control, fences } = o
+    const { queue } = this
+    this.levers = new Levers({
+      ...{ stock, orders, activities, control, queue, fences, gate, mark, alert },
+    })
     const stop = (activityId: string, reason: string) =>
-      this.control(activityId, 'stopped', { actor: 'flash-sale-kit', reason })
+      this.control(activityId, 'stopped', { actor: KEEPER, reason })
     this.purchase = new Purchase({ stock, orders, gate, stop, alert })
   }
 
@@ -131,6 +138,17 @@ export class FlashSale implements Background {
    */
   topUp(ref: SkuRef, units: number, operationId: string, audit: Audit): Promise<DbNumbers> {
     return this.levers.topUp(ref, units, operationId, audit)
+  }
+
+  /**
+   * Makes Redis anew from the database after it was lost or went back in time: stops, waits for the queue a bounded time,
+   * rebuilds and compares; opens again only if `reopen` asks for it and the sale was open. Other processes hear of it
+   * within a second.
+   *
+   * @throws FlashSaleError `BAD_INPUT` also for an activity in strong mode; whatever Redis and the stores throw: repeat it
+   */
+  rebuild(activityId: string, audit: Audit, o: RebuildRequest = {}): Promise<Rebuilt> {
+    return this.levers.rebuild(activityId, audit, o)
   }
 
   /** Issues the buyer's token once the risk hook lets him pass; also before the sale opens. */
@@ -221,6 +239,17 @@ export class FlashSale implements Background {
     return relay
   }
 
+  /** Carries the sales over a loss of Redis. Runs once {@link start} was called; one of all processes acts. */
+  guardian(o: GuardianOptions): RedisGuardian {
+    const { stock, queue, alert, levers } = this
+    const { orders, activities, control, fences } = this.o
+    const parts = { stock, orders, activities, control, queue, alert }
+    const changed = (activity: Activity) => levers.changed(activity)
+    const guardian = new RedisGuardian({ ...parts, ...(fences ? { fences } : {}), changed }, o)
+    this.background.push(guardian)
+    return guardian
+  }
+
   /**
    * What to do with a message that a queue set aside: an alert, and a task for a person. For the `onDead` of a queue.
    * Its batch stays watched in Redis until it is confirmed or closed, so nothing is lost with it.
@@ -235,8 +264,12 @@ export class FlashSale implements Background {
       .catch((error: unknown) => this.alert('manual-task-failed', { ref, error }))
   }
 
-  /** Starts the queue, and the workers and relays made so far. */
+  /** Starts the queue, and the workers, relays and guardians made so far. */
   async start(): Promise<void> {
+    const { fences, activities } = this.o
+    // This process has seen nothing of Redis yet; others have, and a Redis that knows less than they saw sells nothing.
+    if (fences)
+      for (const id of await activities.live()) this.stock.expect(id, await fences.read(id))
     await this.queue.start()
     await Promise.all(this.background.map((b) => b.start()))
   }

@@ -1,9 +1,10 @@
 import * as check from '../core/check.js'
 import { FlashSaleError } from '../core/errors.js'
-import type { ActivityControl, ActivityStore, OrderBook } from '../core/ports.js'
-import type { Audit, DbNumbers, SaleState, SkuRef } from '../core/types.js'
+import type { ActivityControl, ActivityStore, Fences, OrderBook, Queue } from '../core/ports.js'
+import type { Activity, Audit, DbNumbers, SaleState, SkuRef } from '../core/types.js'
 import type { ActivityGate } from '../gate/activity-gate.js'
 import type { SoldOutMark } from '../gate/sold-out-mark.js'
+import { type RebuildRequest, type Rebuilt, rebuildSale } from '../reconcile/rebuild.js'
 import type { StockBucket } from '../stock/stock-bucket.js'
 import type { WarmUpResult } from '../stock/warm-up.js'
 import type { Alert } from './alerts.js'
@@ -16,6 +17,8 @@ export class Levers {
       readonly orders: OrderBook
       readonly activities: ActivityStore
       readonly control: ActivityControl
+      readonly queue: Queue
+      readonly fences: Fences | undefined
       readonly gate: ActivityGate
       readonly mark: SoldOutMark
       readonly alert: Alert
@@ -32,6 +35,9 @@ export class Levers {
     if (activity.mode === 'strong') return { status: 'already-warm' }
     const { tokenEpoch } = await this.o.control.read(activityId)
     const result = await this.o.stock.warmUp(activity, expected, tokenEpoch)
+    const { eviction } = await this.o.stock.standing(activity)
+    if (eviction !== 'noeviction' && eviction !== 'unknown')
+      this.o.alert('eviction-policy', { activityId, eviction })
     if (result.status === 'warmed') await this.control(activityId, 'stopped', audit)
     else if (result.status !== 'already-warm')
       this.o.alert('warm-up-refused', { activityId, ...result })
@@ -74,6 +80,26 @@ export class Levers {
     if (activity?.mode !== 'strong') await this.o.stock.topUp(ref, units, operationId)
     if (activity) this.o.mark.clear(ref, activity.version)
     return numbers
+  }
+
+  async rebuild(activityId: string, audit: Audit, o: RebuildRequest = {}): Promise<Rebuilt> {
+    const { fences, ...parts } = this.o
+    const rebuilt = await rebuildSale(
+      fences ? { ...parts, fences } : parts,
+      activityId,
+      audit,
+      o,
+    ).finally(() => this.o.gate.forget(activityId))
+    const activity = await this.o.activities.load(activityId)
+    if (activity) this.changed(activity)
+    return rebuilt
+  }
+
+  /** An act on the sale changed what the copies of this process are of. */
+  changed(activity: Activity): void {
+    const { activityId, version, skus } = activity
+    this.o.gate.forget(activityId)
+    for (const { skuId } of skus) this.o.mark.clear({ activityId, skuId }, version)
   }
 
   /** In strong mode the database alone has stock. */

@@ -1,6 +1,7 @@
 import type {
   ActivityControl,
   ActivityStore,
+  Fences,
   FlashSaleEvents,
   OrderBook,
   Queue,
@@ -42,6 +43,11 @@ export interface FlashSaleOptions {
   readonly orders: OrderBook
   readonly activities: ActivityStore
   readonly control: ActivityControl
+  /**
+   * Where the guardian keeps how far Redis has come, and what a starting process reads of it: without it a Redis that went
+   * back in time while all processes were down is not noticed by the fence.
+   */
+  readonly fences?: Fences
   /** May be left out where every activity has `tokens: 'off'`. */
   readonly tokens?: TokenIssuer
   /** Captcha, fingerprint, blocklist: asked before anything that touches stock. A throw refuses nobody; it is thrown on. */

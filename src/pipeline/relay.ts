@@ -1,7 +1,8 @@
 import { every } from '../core/background.js'
 import * as check from '../core/check.js'
+import { describe } from '../core/describe.js'
 import { FlashSaleError } from '../core/errors.js'
-import type { ActivityStore, Background, OrderBook, Queue } from '../core/ports.js'
+import type { ActivityStore, Background, OrderBook, OwedRelease, Queue } from '../core/ports.js'
 import type { OwedBatch } from '../stock/owed.js'
 import type { StockBucket } from '../stock/stock-bucket.js'
 import { keysExpireAt } from '../stock/warm-up.js'
@@ -106,18 +107,38 @@ export class Relay implements Background {
 
   private async returnUnits(): Promise<void> {
     const owed = await this.parts.orders.takeReleases({ limit: 256, leaseMs: this.leaseMs })
-    for (const activityId of new Set(owed.map((o) => o.reservation.activityId))) {
-      const releases = owed.filter((o) => o.reservation.activityId === activityId)
-      try {
-        if (await this.hasStockInRedis(activityId))
-          await this.parts.stock.move(
-            releases.map(({ reservation, reason }) => ({ to: 'released', reservation, reason })),
-          )
-        await this.parts.orders.released(releases.map((r) => r.reservation.orderNo))
-      } catch (error) {
-        this.report(activityId, error)
-      }
+    const skus = new Map<string, OwedRelease[]>()
+    for (const release of owed) {
+      const key = `${release.reservation.activityId} ${release.reservation.skuId}`
+      const releases = skus.get(key)
+      if (releases) releases.push(release)
+      else skus.set(key, [release])
     }
+    for (const releases of skus.values()) await this.release(releases)
+  }
+
+  /** Releases of one SKU. One that Redis never takes must not keep the others back; Redis away keeps back all. */
+  private async release(releases: readonly OwedRelease[]): Promise<void> {
+    const { stock, orders } = this.parts
+    const { activityId } = (releases[0] as OwedRelease).reservation
+    try {
+      if (await this.hasStockInRedis(activityId))
+        await stock.move(
+          releases.map(({ reservation, reason }) => ({ to: 'released', reservation, reason })),
+        )
+    } catch (error) {
+      if (releases.length > 1 && error instanceof FlashSaleError && error.code === 'BAD_INPUT') {
+        const middle = releases.length >> 1
+        await this.release(releases.slice(0, middle))
+        await this.release(releases.slice(middle))
+        return
+      }
+      this.report(activityId, error)
+      for (const orderNo of await orders.retryReleases(releases, describe(error)))
+        this.parts.alert('release-parked', { activityId, orderNo, error })
+      return
+    }
+    await orders.released(releases.map((r) => r.reservation.orderNo))
   }
 
   /** In strong mode the database alone has stock, and once the keys have expired there is nothing to give units back to. */

@@ -7,8 +7,10 @@ export type FindingKind =
   | 'no-order'
   /** A live order that Redis does not know: its deduction was lost with Redis. */
   | 'no-deduction'
-  /** The database went on, Redis was not told. */
+  /** The database confirmed it, Redis was not told. */
   | 'confirm-owed'
+  /** The order is paid, Redis was not told. */
+  | 'paid-owed'
   /** The database closed it, the units are not back in Redis. */
   | 'release-owed'
   /** Returned in Redis, but the database has no row that says so. */
@@ -21,54 +23,99 @@ export type FindingKind =
   | 'order-missing'
   /** Paid in Redis, not (or no longer) in the database. */
   | 'paid-differs'
+  /** Both say it lives, of another number of units. */
+  | 'quantity-differs'
+  /** The record is another buyer's, or of another SKU, than the order. */
+  | 'owner-differs'
+  /** The order is of another version or bucket than the record. */
+  | 'terms-differ'
+  /** A live order that lies beside a mark which bars nobody: its buyer could be admitted in vain again. */
+  | 'mark-missing'
 
-export type Repair = 'close' | 'close-order' | 'deduct' | 'confirm' | 'release' | 'manual'
+export type Repair = NumberRepair | SaleRepair
+/** By order number: a row closed, an order closed, a unit taken, Redis told to confirm or to release; or a person. */
+export type NumberRepair = 'close' | 'close-order' | 'deduct' | 'confirm' | 'release' | 'manual'
+/** For the sale as a whole: a top-up applied, the stop re-applied, a batch settled, an owed release struck off. */
+export type SaleRepair = 'top-up' | 'stop' | 'settle' | 'strike'
 
 export type Verdict =
-  | { readonly status: 'agrees' | 'on-its-way' }
-  | { readonly status: 'finding'; readonly kind: FindingKind; readonly repair: Repair }
+  | { readonly status: 'agrees' }
+  /** Differs, and may still be on its way. */
+  | { readonly status: 'on-its-way'; readonly kind: FindingKind }
+  | { readonly status: 'finding'; readonly kind: FindingKind; readonly repair: NumberRepair }
 
 const AGREES: Verdict = { status: 'agrees' }
-const ON_ITS_WAY: Verdict = { status: 'on-its-way' }
-const finding = (kind: FindingKind, repair: Repair): Verdict => ({
+const finding = (kind: FindingKind, repair: NumberRepair): Verdict => ({
   status: 'finding',
   kind,
   repair,
 })
 
+const owed = (young: boolean, kind: FindingKind, repair: NumberRepair): Verdict =>
+  young ? { status: 'on-its-way', kind } : finding(kind, repair)
+
+/** Kinds in which the database is ahead of Redis: told a moment later, they are gone. */
+export const REDIS_BEHIND: ReadonlySet<string> = new Set<FindingKind>([
+  'confirm-owed',
+  'paid-owed',
+  'release-owed',
+  'no-deduction',
+])
+
 /**
- * Compares what Redis and the database say of one number. `young`: not older than the grace time, so what differs may
+ * Compares how far Redis and the database are with one number. `young`: not older than the grace time, so what differs may
  * still be on its way and is nobody's loss.
  */
-export function classify(
+export function compareStates(
   record: Pick<ReservationRecord, 'state'> | null,
   row: Pick<OrderRow, 'status' | 'reason'> | null,
   young: boolean,
 ): Verdict {
-  const owed = (kind: FindingKind, repair: Repair) => (young ? ON_ITS_WAY : finding(kind, repair))
   const db = row?.status ?? 'none'
   const redis = record?.state ?? 'none'
   switch (redis) {
     case 'none':
-      return db === 'confirmed' || db === 'paid' ? finding('no-deduction', 'deduct') : AGREES
+      // A late payment's order is paid from the start, and adopted a moment later.
+      if (db === 'paid') return owed(young, 'no-deduction', 'deduct')
+      return db === 'confirmed' ? finding('no-deduction', 'deduct') : AGREES
     case 'held':
-      if (db === 'none') return owed('no-order', 'close')
-      return db === 'closed' ? owed('release-owed', 'release') : owed('confirm-owed', 'confirm')
+      if (db === 'none') return owed(young, 'no-order', 'close')
+      if (db === 'closed') return owed(young, 'release-owed', 'release')
+      return owed(young, db === 'paid' ? 'paid-owed' : 'confirm-owed', 'confirm')
     case 'confirmed':
-      if (db === 'none') return finding('order-missing', 'manual')
-      if (db === 'closed') return owed('release-owed', 'release')
-      return db === 'paid' ? owed('confirm-owed', 'confirm') : AGREES
+      // Redis hears of a row after its commit: a number that young is missed by a database that lags, or lost its last commits.
+      if (db === 'none') return owed(young, 'order-missing', 'manual')
+      if (db === 'closed') return owed(young, 'release-owed', 'release')
+      return db === 'paid' ? owed(young, 'paid-owed', 'confirm') : AGREES
     case 'paid':
-      if (db === 'none') return finding('order-missing', 'manual')
+      if (db === 'none') return owed(young, 'order-missing', 'manual')
       // A refund closes the order; whether its units go back on sale is the host's decision, so Redis keeps them as sold.
       return db === 'paid' || row?.reason === 'refunded'
         ? AGREES
         : finding('paid-differs', 'manual')
     case 'released':
-      if (db === 'none') return owed('no-closing', 'close')
+      if (db === 'none') return owed(young, 'no-closing', 'close')
       if (db === 'confirmed') return finding('excess-order', 'close-order')
       return db === 'paid' ? finding('paid-but-returned', 'manual') : AGREES
     default:
       return redis satisfies never
   }
+}
+
+/** {@link compareStates}, and whether both speak of the same order. */
+export function classify(
+  record: ReservationRecord | null,
+  row: OrderRow | null,
+  young: boolean,
+): Verdict {
+  if (record && row) {
+    const { userId, skuId, activityId } = row
+    if (record.userId !== userId || record.skuId !== skuId || record.activityId !== activityId)
+      return finding('owner-differs', 'manual')
+    const bothLive = record.state !== 'released' && row.status !== 'closed'
+    if (bothLive && record.quantity !== row.quantity) return finding('quantity-differs', 'manual')
+    if (bothLive && (record.version !== row.version || record.bucket !== row.bucket))
+      return finding('terms-differ', 'manual')
+  }
+  return compareStates(record, row, young)
 }

@@ -17,7 +17,7 @@ const ROWS: readonly Row[] = [
   ['difference', (t) => t.difference],
 ]
 
-/** The triangle as a table, one column an SKU, and the findings below it: for a terminal or a log. */
+/** The triangle as a table, one column an SKU, and the findings below it, by kind and one by one: for a terminal or a log. */
 export function formatReport(report: Report): string {
   const label = Math.max(report.activityId.length, ...ROWS.map(([name]) => name.length))
   const columns = report.triangles.map((t) => {
@@ -27,9 +27,11 @@ export function formatReport(report: Report): string {
   })
   const names = [report.activityId, ...ROWS.map(([name]) => name)]
   const lines = names.map((name, i) => [name.padEnd(label), ...columns.map((c) => c[i])].join('  '))
-  for (const f of report.findings)
-    lines.push(
-      `${f.kind} ${f.skuId} ${f.orderNo ?? ''} ${f.units} units: ${f.evidence}; repair: ${f.repair}`,
-    )
+  for (const [kind, n] of Object.entries(report.counts)) lines.push(`${kind}: ${n}`)
+  for (const f of report.findings) {
+    const about = [f.kind, f.skuId, f.orderNo ?? f.subject].filter((word) => word !== null)
+    lines.push(`${about.join(' ')} ${f.units} units: ${f.evidence}; repair: ${f.repair}`)
+  }
+  if (report.truncated) lines.push('there are more: repair these and run again')
   return lines.join('\n')
 }

@@ -1,28 +1,64 @@
+import { randomUUID } from 'node:crypto'
 import * as check from '../core/check.js'
-import type { ActivityStore, Ledger, OrderBook, OrderRow } from '../core/ports.js'
-import type { Move, ReservationRecord, SkuRef } from '../core/types.js'
-import { classify, type FindingKind, type Repair } from './classify.js'
-import {
-  type Finding,
-  numbersDiffer,
-  type Repaired,
-  type Report,
-  type Triangle,
-  unreadable,
-} from './findings.js'
+import type {
+  ActivityControl,
+  ActivityStore,
+  FindingLog,
+  FlashSaleEvents,
+  OrderBook,
+  PaymentRecords,
+  ReconcilableStock,
+} from '../core/ports.js'
+import { quiet } from '../core/quiet.js'
+import type { Activity } from '../core/types.js'
+import { FindingList } from './finding-list.js'
+import type { Finding, Repaired, Report, Triangle } from './findings.js'
+import { findingsOf } from './input.js'
+import { redisNumbers } from './numbers.js'
+import { PaymentComparison } from './payments.js'
+import { Repairs } from './repairs.js'
+import { SkuComparison } from './sku-comparison.js'
+import { Upkeep } from './upkeep.js'
+import { WaitingSince } from './waiting-since.js'
+
+/** How far a run is. */
+export interface ReconcileProgress {
+  readonly activityId: string
+  readonly skuId: string
+  readonly reading: 'records' | 'orders'
+  /** Read so far of this SKU on this side; a second walk over the records counts on. */
+  readonly rows: number
+}
 
 export interface TriangleReconcilerOptions {
   /** A StockBucket. */
-  readonly stock: Ledger
+  readonly stock: ReconcilableStock
   readonly orders: OrderBook
   readonly activities: ActivityStore
+  /** The durable row behind stop and open, to be compared too. */
+  readonly control?: Pick<ActivityControl, 'read'>
+  /** Payments, to be compared too. */
+  readonly payments?: PaymentRecords
+  /** Where findings are remembered across runs. */
+  readonly log?: FindingLog
+  /** Told of differences: alerts `difference` and `difference-manual`. */
+  readonly events?: Pick<FlashSaleEvents, 'onAlert'>
+  /** Told page by page how far a run is. */
+  readonly onProgress?: (progress: ReconcileProgress) => void
   /** How long a difference may be work on its way, in ms. @defaultValue 600,000, the time after which a batch is closed */
   readonly graceMs?: number
+  /** How long Redis may hear of a commit later, in ms: what stands after it is a difference. @defaultValue 1,000 */
+  readonly settleMs?: number
+  /** Units that may differ without an alert. @defaultValue 0 (the source's rule) */
+  readonly alertUnits?: number
+  /** Difference per sellable unit without an alert; the stricter of the two rules. @defaultValue 0.0005 (the source's 0.05 %) */
+  readonly alertRate?: number
 }
 
-interface Suspect {
-  readonly orderNo: string
-  readonly userId: string
+export interface RepairOptions {
+  readonly signal?: AbortSignal
+  /** Asked before each write; false ends the repair with `STOPPED`. For whoever holds a lease. */
+  readonly mayWrite?: () => Promise<boolean>
 }
 
 /**
@@ -30,222 +66,166 @@ interface Suspect {
  * a counter. Orders on their way are told apart from losses, so it may run while the sale does.
  */
 export class TriangleReconciler {
-  private readonly graceMs: number
+  readonly #o: TriangleReconcilerOptions
+  readonly #graceMs: number
+  readonly #settleMs: number
+  readonly #alertUnits: number
+  readonly #alertRate: number
+  readonly #alert: (code: string, detail: { readonly [key: string]: unknown }) => void
+  readonly #progress: (progress: ReconcileProgress) => void
+  readonly #waiting: WaitingSince
 
-  constructor(private readonly o: TriangleReconcilerOptions) {
+  constructor(o: TriangleReconcilerOptions) {
     check.object(o, 'options')
     for (const name of ['stock', 'orders', 'activities'] as const)
-      if (typeof o[name] !== 'object') check.fail('BAD_OPTION', `option ${name}`, 'given', o[name])
-    this.graceMs = check.option(o.graceMs, 'graceMs', 600_000, 0, 86_400_000)
+      if (typeof o[name] !== 'object' || o[name] === null)
+        check.fail('BAD_OPTION', `option ${name}`, 'given', o[name])
+    for (const name of ['control', 'payments', 'log', 'events'] as const)
+      if (o[name] !== undefined && (typeof o[name] !== 'object' || o[name] === null))
+        check.fail('BAD_OPTION', `option ${name}`, 'an object', o[name])
+    this.#o = o
+    this.#graceMs = check.option(o.graceMs, 'graceMs', 600_000, 0, 86_400_000)
+    this.#settleMs = check.option(o.settleMs, 'settleMs', 1_000, 0, 60_000)
+    this.#alertUnits = check.option(o.alertUnits, 'alertUnits', 0, 0, check.MAX_UNITS)
+    this.#alertRate = rate(o.alertRate ?? 0.0005)
+    this.#alert = quiet('events.onAlert', o.events?.onAlert?.bind(o.events))
+    this.#progress = quiet('onProgress', o.onProgress)
+    this.#waiting = new WaitingSince(this.#graceMs)
   }
 
   /**
-   * Reads only.
+   * Reads only, beside what the log writes down. Raises the alert `difference` by the rule of `alertUnits` and `alertRate`.
    *
-   * @throws FlashSaleError `BAD_INPUT` for an activity that the store does not have; `NOT_WARMED`
+   * @throws FlashSaleError `BAD_INPUT` for an activity that the store does not have; `NOT_WARMED`; `STOPPED` when the signal
+   *   aborts; what the book throws, also for a server that takes no writes
    */
   async inspect(activityId: string, signal?: AbortSignal): Promise<Report> {
-    const activity = await this.o.activities.load(check.keyId(activityId, 'activityId'))
+    const activity = await this.#o.activities.load(check.keyId(activityId, 'activityId'))
     if (!activity)
       return check.fail('BAD_INPUT', 'activityId', 'of an activity in the store', activityId)
+    const run = randomUUID()
+    const found = new FindingList()
+    const triangles = await this.#compare(activity, found, signal)
+    const report = this.#report(activityId, run, triangles, found)
+    await this.#o.log?.seen({ activityId, run, complete: !report.truncated }, report.findings)
+    const { difference, rate, counts } = report
+    if (report.alert) this.#alert('difference', { activityId, run, difference, rate, counts })
+    return report
+  }
+
+  /**
+   * Looks at each finding again and repairs what still stands. What no move can repair becomes a manual task and the alert
+   * `difference-manual`. A second run finds all of them `gone`, or still `manual`.
+   *
+   * @throws FlashSaleError `BAD_INPUT`, before anything is done; `STOPPED` when the signal aborts or `mayWrite` says no
+   */
+  async repair(findings: readonly Finding[], o: RepairOptions = {}): Promise<readonly Repaired[]> {
+    const checked = findingsOf(findings)
+    check.object(o, 'options')
+    const repairs = new Repairs({
+      stock: this.#o.stock,
+      orders: this.#o.orders,
+      control: this.#o.control,
+      signal: o.signal,
+      mayWrite: o.mayWrite ?? (async () => true),
+      onManual: ({ activityId, skuId, id, kind, evidence }) =>
+        this.#alert('difference-manual', { activityId, skuId, id, kind, evidence }),
+    })
+    const outcomes = await repairs.run(checked)
+    for (const activityId of new Set(checked.map((f) => f.activityId))) {
+      const ids = new Set(checked.filter((f) => f.activityId === activityId).map((f) => f.id))
+      await this.#o.log?.settled(
+        activityId,
+        outcomes.filter((outcome) => ids.has(outcome.id)),
+      )
+    }
+    return outcomes
+  }
+
+  async #compare(
+    activity: Activity,
+    found: FindingList,
+    signal: AbortSignal | undefined,
+  ): Promise<readonly Triangle[]> {
+    const { stock, orders, control, payments } = this.#o
+    const { activityId, skus } = activity
+    const parts = { stock, orders, graceMs: this.#graceMs, settleMs: this.#settleMs, signal }
     const triangles: Triangle[] = []
-    const findings: Finding[] = []
-    for (const { skuId } of activity.skus) {
-      signal?.throwIfAborted()
-      const found = await this.inspectSku({ activityId, skuId }, signal)
-      triangles.push(found.triangle)
-      findings.push(...found.findings)
+    const withoutClosing = new Set<string>()
+    let heldOrders = 0
+    const waitingBefore = await this.#waitingOrders(activity)
+    this.#waiting.begin()
+    for (const { skuId } of skus) {
+      const ref = { activityId, skuId }
+      const money = payments
+        ? new PaymentComparison({ ...parts, payments, waiting: this.#waiting }, ref, found)
+        : undefined
+      const rows = { records: 0, orders: 0 }
+      const comparison = new SkuComparison(
+        {
+          ...parts,
+          ...(money ? { onOrder: (row) => money.onOrder(row) } : {}),
+          onRows: (reading, n) => {
+            rows[reading] += n
+            this.#progress({ ...ref, reading, rows: rows[reading] })
+          },
+        },
+        ref,
+        found,
+      )
+      const triangle = await comparison.run()
+      if (triangle) triangles.push(triangle)
+      heldOrders += comparison.heldOrders
+      for (const orderNo of comparison.withoutClosing) withoutClosing.add(orderNo)
+      await money?.run()
     }
-    const difference = triangles.reduce((sum, t) => sum + t.difference, 0)
+    const waiting = await this.#waitingOrders(activity)
+    const quiet =
+      waiting === waitingBefore &&
+      triangles.length === skus.length &&
+      triangles.every((t) => t.sumsCompared)
+    await new Upkeep({ ...parts, control }, activity, found).run({
+      heldOrders,
+      waiting: quiet ? waiting : null,
+      withoutClosing,
+    })
+    return triangles
+  }
+
+  async #waitingOrders({ activityId, skus }: Activity): Promise<number | null> {
+    const [sku] = skus
+    if (!sku) return null
+    const numbers = await redisNumbers(this.#o.stock, { activityId, skuId: sku.skuId })
+    return numbers === 'corrupt' ? null : numbers.waiting
+  }
+
+  #report(
+    activityId: string,
+    run: string,
+    triangles: readonly Triangle[],
+    found: FindingList,
+  ): Report {
     const physical = triangles.reduce((sum, t) => sum + t.physical, 0)
+    const difference = found.units
     const rate = physical === 0 ? 0 : difference / physical
-    const alert = findings.length > 0
-    return { activityId, at: Date.now(), triangles, findings, difference, rate, alert }
-  }
-
-  /** Looks at each finding again and repairs what still stands. A second run finds them `gone`. */
-  async repair(findings: readonly Finding[]): Promise<readonly Repaired[]> {
-    if (!Array.isArray(findings)) check.fail('BAD_INPUT', 'findings', 'an array', findings)
-    const repaired: Repaired[] = []
-    for (const f of findings as readonly Finding[])
-      repaired.push({ id: f.id, status: await this.repairOne(f) })
-    return repaired
-  }
-
-  private async inspectSku(ref: SkuRef, signal?: AbortSignal) {
-    const records = await this.allRecords(ref, signal)
-    const suspects = new Map<string, Suspect>()
-    const units = { confirmed: 0, paid: 0 }
-    let closedOrders = 0
-    for await (const row of this.o.orders.snapshot(ref)) {
-      signal?.throwIfAborted()
-      if (row.status === 'closed') closedOrders++
-      else units[row.status] += row.quantity
-      const record = records.byNumber.get(row.orderNo) ?? null
-      if (classify(record, row, false).status !== 'agrees') suspects.set(row.orderNo, row)
-      records.byNumber.delete(row.orderNo)
-    }
-    for (const record of records.byNumber.values())
-      if (classify(record, null, false).status !== 'agrees') suspects.set(record.orderNo, record)
-
-    // The two readings are of different moments: what seems to differ is looked at once more, now in both.
-    const findings: Finding[] = []
-    let onTheWay = 0
-    for (const pair of await this.lookAgain(ref, [...suspects.values()])) {
-      const verdict = classify(pair.record, pair.row, pair.ageMs <= this.graceMs)
-      if (verdict.status === 'finding')
-        findings.push(this.finding(ref, verdict.kind, verdict.repair, pair))
-      else if (verdict.status === 'on-its-way' && !pair.row && pair.record?.state === 'held')
-        onTheWay += pair.record.quantity
-    }
-    for (const userId of records.strange) findings.push(unreadable(ref, userId))
-    const redis = await this.o.stock.numbers(ref)
-    const database = await this.o.orders.numbers(ref)
-    if (!database) return check.fail('BAD_INPUT', 'skuId', 'of an SKU with a stock row', ref.skuId)
-    if (redis.total - redis.over !== database.total)
-      findings.push(
-        numbersDiffer(
-          ref,
-          redis.total - redis.over - database.total,
-          'S in Redis and in the database',
-        ),
-      )
-    else if (
-      suspects.size === 0 &&
-      redis.available - redis.over !== database.available &&
-      redis.pending === 0
-    )
-      findings.push(
-        numbersDiffer(ref, redis.available - redis.over - database.available, 'units available'),
-      )
-    const difference = findings.reduce((sum, f) => sum + f.units, 0)
-    const triangle: Triangle = {
-      ...ref,
-      physical: database.total,
-      redis,
-      database,
-      ...units,
-      closedOrders,
-      onTheWay,
-      difference,
-    }
-    return { triangle, findings }
-  }
-
-  private async allRecords(ref: SkuRef, signal?: AbortSignal) {
-    const byNumber = new Map<string, ReservationRecord>()
-    const strange = new Set<string>()
-    let cursor: string | null = '0'
-    while (cursor !== null) {
-      signal?.throwIfAborted()
-      const page: Awaited<ReturnType<Ledger['scan']>> = await this.o.stock.scan(ref, cursor)
-      for (const row of page.rows) byNumber.set(row.orderNo, row)
-      for (const userId of page.strange) strange.add(userId)
-      cursor = page.next
-    }
-    return { byNumber, strange }
-  }
-
-  /** The row first, then Redis: a number decided in between shows in Redis, never as a row that Redis forgot. */
-  private async lookAgain(ref: SkuRef, suspects: readonly Suspect[]): Promise<readonly Pair[]> {
-    const pairs: Pair[] = []
-    for (let i = 0; i < suspects.length; i += 256) {
-      const some = suspects.slice(i, i + 256)
-      const rows = new Map(
-        (await this.o.orders.find(some.map((s) => s.orderNo))).map((r) => [r.orderNo, r]),
-      )
-      const records = await this.o.stock.reservations(ref, some)
-      some.forEach(({ orderNo }, j) => {
-        const record = records === 'not-warmed' ? null : (records[j] ?? null)
-        const row = rows.get(orderNo) ?? null
-        const at = row?.reservedAt ?? record?.reservedAt ?? 0
-        pairs.push({ orderNo, record, row, ageMs: Date.now() - at })
-      })
-    }
-    return pairs
-  }
-
-  private finding(ref: SkuRef, kind: FindingKind, repair: Repair, pair: Pair): Finding {
-    const { orderNo, record, row, ageMs } = pair
-    const evidence = `Redis: ${record?.state ?? 'nothing'}; database: ${row ? row.status + (row.reason ? ` (${row.reason})` : '') : 'no row'}`
-    const units = row?.quantity ?? record?.quantity ?? 0
+    // What is about no unit (a stop that Redis does not know) cannot be outweighed by units that agree.
+    const uncountable = found.listed.some((f) => f.units === 0)
     return {
-      ...ref,
-      id: `${kind}:${ref.skuId}:${orderNo}`,
-      kind,
-      orderNo,
-      units,
-      ageMs,
-      evidence,
-      repair,
+      activityId,
+      run,
+      at: Date.now(),
+      triangles,
+      findings: found.listed,
+      counts: found.counts,
+      truncated: found.truncated,
+      difference,
+      rate,
+      alert: difference > this.#alertUnits || rate > this.#alertRate || uncountable,
     }
-  }
-
-  private async repairOne(f: Finding): Promise<Repaired['status']> {
-    if (f.orderNo === null) return 'manual'
-    const ref = check.skuRef(f)
-    const [row = null] = await this.o.orders.find([f.orderNo])
-    const userId = row?.userId ?? (await this.ownerOf(ref, f.orderNo))
-    if (userId === null) return 'gone'
-    const [pair] = await this.lookAgain(ref, [{ orderNo: f.orderNo, userId }])
-    if (!pair) return 'gone'
-    const verdict = classify(pair.record, pair.row, false)
-    if (verdict.status !== 'finding') return 'gone'
-    const subject = pair.row ?? pair.record
-    if (verdict.repair === 'manual' || !subject) return 'manual'
-    const moves = await this.decide(verdict.repair, subject, pair.row)
-    const moved = await this.o.stock.move(moves)
-    if (moved.includes('refused')) return 'manual'
-    const released = moves.filter((m) => m.to === 'released').map((m) => m.reservation.orderNo)
-    if (released.length > 0) await this.o.orders.released(released)
-    return 'repaired'
-  }
-
-  /** The database first where it has to decide; what Redis must then be told. */
-  private async decide(
-    repair: Exclude<Repair, 'manual'>,
-    subject: OrderRow | ReservationRecord,
-    row: OrderRow | null,
-  ): Promise<readonly Move[]> {
-    const { orderNo } = subject
-    const reservation = reservationOf(subject)
-    switch (repair) {
-      case 'deduct':
-      case 'confirm':
-        return [{ to: row?.status === 'paid' ? 'paid' : 'confirmed', reservation }]
-      case 'release':
-        return [{ to: 'released', reservation, reason: row?.reason ?? 'closed' }]
-      case 'close-order':
-      case 'close': {
-        const [verdict] =
-          repair === 'close'
-            ? await this.o.orders.closeUnbooked([reservation], 'lost')
-            : await this.o.orders.closeUnpaid([orderNo], 'excess-order')
-        if (!verdict) return []
-        if (verdict.status === 'closed')
-          return [{ to: 'released', reservation, reason: verdict.reason }]
-        return [{ to: verdict.status, reservation }]
-      }
-      default:
-        return repair satisfies never
-    }
-  }
-
-  /** A number without a row is known by its record only, which lies under its buyer. */
-  private async ownerOf(ref: SkuRef, orderNo: string): Promise<string | null> {
-    const { byNumber } = await this.allRecords(ref)
-    return byNumber.get(orderNo)?.userId ?? null
   }
 }
 
-interface Pair {
-  readonly orderNo: string
-  readonly record: ReservationRecord | null
-  readonly row: OrderRow | null
-  readonly ageMs: number
-}
-
-function reservationOf(r: OrderRow | ReservationRecord) {
-  const { orderNo, activityId, skuId, userId, quantity, bucket, version, reservedAt } = r
-  return { orderNo, activityId, skuId, userId, quantity, bucket, version, reservedAt }
+function rate(value: number): number {
+  if (typeof value === 'number' && value >= 0 && value <= 1) return value
+  return check.fail('BAD_OPTION', 'option alertRate', 'a number from 0 to 1', value)
 }

@@ -31,6 +31,22 @@ export function skuKeys(activityId: string, skuId: string): SkuKeys {
   }
 }
 
+export interface RebuildKeys {
+  readonly released: string
+  stock(skuId: string): string
+  done(skuId: string): string
+}
+
+/** Where a rebuild writes what is to replace the keys of a tag; each rebuild under its own id, in the same slot. */
+export function rebuildKeys(activityId: string, rebuildId: string): RebuildKeys {
+  const start = `seckill:rebuild:{${activityId}}:${rebuildId}`
+  return {
+    released: `${start}:released`,
+    stock: (skuId) => `${start}:stock:${skuId}`,
+    done: (skuId) => `${start}:done:${skuId}`,
+  }
+}
+
 export function tokenKey(activityId: string, tokenId: string): string {
   return `seckill:token:{${activityId}}:${tokenId}`
 }

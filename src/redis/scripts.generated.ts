@@ -334,7 +334,7 @@ export const limit = {
 /** Moves reservations of one SKU along: confirmed, paid or released, each once per order number. */
 export const move = {
   name: 'move',
-  sha: '9cea40be09db1684fe42f7c12b5a2d6e10f1209b',
+  sha: '80bd3f51c0dab40314b386b822532d0fb80fcbb7',
   keys: ['sale', 'released', 'owed', 'batch', 'stock', 'done'] as const,
   args: ['count'] as const,
   lua: "local function epoch_of(keys)\n" +
@@ -383,7 +383,7 @@ export const move = {
     "local users = {}\n" +
     "for i = 1, count do users[i] = ARGV[6 * i - 3] end\n" +
     "local records = redis.call('HMGET', KEYS[6], unpack(users))\n" +
-    "local codes, changed, fields, tombs, tombstones = {}, {}, {}, {}, {}\n" +
+    "local codes, changed, fields, tombs, tombstones, moved = {}, {}, {}, {}, {}, {}\n" +
     "local function change(field, record)\n" +
     "  if not changed[field] then fields[#fields + 1] = field end\n" +
     "  changed[field] = record\n" +
@@ -406,11 +406,18 @@ export const move = {
     "  end\n" +
     "  local state, _, held, held_at, token = parse_record(record)\n" +
     "  if type(record) == 'string' and not state then strange = true end\n" +
+    "  local home = field\n" +
+    "  if to ~= 'r' and (not mark_state or mark_state == 'r') then home = user end\n" +
     "  if strange then codes[i] = 5\n" +
     "  elseif state then\n" +
     "    local units = tonumber(held) + 0.0\n" +
     "    if state == 'r' then codes[i] = to == 'r' and 2 or 5\n" +
-    "    elseif state == to or (state == 'p' and to == 'c') then codes[i] = 2\n" +
+    "    elseif state == to or (state == 'p' and to == 'c') then\n" +
+    "      codes[i] = 2\n" +
+    "      if home ~= field then\n" +
+    "        change(home, record)\n" +
+    "        moved[#moved + 1], codes[i] = field, 1\n" +
+    "      end\n" +
     "    elseif state == 'p' then codes[i] = 5\n" +
     "    elseif state == 'h' and (units > n.pending or waiting < 1) then codes[i] = 5\n" +
     "    elseif state == 'c' and units > n.frozen - n.pending then codes[i] = 5\n" +
@@ -423,7 +430,8 @@ export const move = {
     "        tombs[#tombs + 1], tombs[#tombs + 2] = order_no, reason\n" +
     "        tombstones[order_no] = true\n" +
     "      end\n" +
-    "      change(field, to .. '|' .. order_no .. '|' .. held .. '|' .. held_at .. '|' .. token)\n" +
+    "      change(home, to .. '|' .. order_no .. '|' .. held .. '|' .. held_at .. '|' .. token)\n" +
+    "      if home ~= field then moved[#moved + 1] = field end\n" +
     "      codes[i] = 1\n" +
     "    end\n" +
     "  elseif tombstones[order_no] or redis.call('HEXISTS', KEYS[2], order_no) == 1 then codes[i] = to == 'r' and 2 or 5\n" +
@@ -432,8 +440,7 @@ export const move = {
     "    local taken = math.min(n.available, quantity)\n" +
     "    n.available, n.over, n.total = n.available - taken, n.over + quantity - taken, n.total + quantity - taken\n" +
     "    if to == 'p' then n.sold = n.sold + quantity else n.frozen = n.frozen + quantity end\n" +
-    "    if not mark_state or mark_state == 'r' then field = user end\n" +
-    "    change(field, to .. '|' .. order_no .. '|' .. whole(quantity) .. '|' .. reserved_at .. '|')\n" +
+    "    change(home, to .. '|' .. order_no .. '|' .. whole(quantity) .. '|' .. reserved_at .. '|')\n" +
     "    codes[i] = 3\n" +
     "  end\n" +
     "end\n" +
@@ -441,6 +448,7 @@ export const move = {
     "  local writes = {}\n" +
     "  for i = 1, #fields do writes[2 * i - 1], writes[2 * i] = fields[i], changed[fields[i]] end\n" +
     "  redis.call('HSET', KEYS[6], unpack(writes))\n" +
+    "  if #moved > 0 then redis.call('HDEL', KEYS[6], unpack(moved)) end\n" +
     "  if #tombs > 0 then redis.call('HSET', KEYS[2], unpack(tombs)) end\n" +
     "  redis.call('HSET', KEYS[5], 'total', whole(n.total), 'available', whole(n.available), 'frozen', whole(n.frozen),\n" +
     "    'sold', whole(n.sold), 'pending', whole(n.pending), 'over', whole(n.over))\n" +
@@ -496,6 +504,43 @@ export const numbers = {
     "local sale = redis.call('HMGET', KEYS[1], 'waiting', 'state', 'version')\n" +
     "return {1, whole(n.total), whole(n.available), whole(n.frozen), whole(n.sold), whole(n.pending), whole(n.over),\n" +
     "  sale[1], whole(redis.call('ZCARD', KEYS[3]) - 1), sale[2], sale[3]}\n" +
+    "",
+} as const
+
+/** Names batches born so long ago that somebody should have settled or closed them. Claims nothing. */
+export const overdue = {
+  name: 'overdue',
+  sha: '38f8dc39e22b1efada8b30e9f12c3450178b6976',
+  keys: ['sale', 'released', 'owed', 'batch'] as const,
+  args: ['olderThanMs', 'limit'] as const,
+  lua: "local function epoch_of(keys)\n" +
+    "  local epoch = redis.call('HGET', keys[1], ' ')\n" +
+    "  if type(epoch) ~= 'string' or tonumber(epoch) == nil then return nil end\n" +
+    "  if not tonumber(redis.call('ZSCORE', keys[3], ' ' .. epoch) or '') then return nil end\n" +
+    "  for i = 2, 6 do\n" +
+    "    if i ~= 3 and keys[i] and redis.call('HGET', keys[i], ' ') ~= epoch then return nil end\n" +
+    "  end\n" +
+    "  return epoch\n" +
+    "end\n" +
+    "local function now_ms()\n" +
+    "  local time = redis.call('TIME')\n" +
+    "  return tonumber(time[1]) * 1000.0 + math.floor(tonumber(time[2]) / 1000)\n" +
+    "end\n" +
+    "local function whole(number)\n" +
+    "  return string.format('%.0f', number)\n" +
+    "end\n" +
+    "if not epoch_of(KEYS) then return {-1} end\n" +
+    "local now = now_ms()\n" +
+    "local members = redis.call('ZRANGE', KEYS[3], '0', ARGV[2])\n" +
+    "local found = {}\n" +
+    "for i = 1, #members do\n" +
+    "  local batch_id = string.match(members[i], '^([^ ]+)')\n" +
+    "  local born = batch_id and tonumber(redis.call('HGET', KEYS[4], ' ' .. batch_id) or '')\n" +
+    "  if born and now - born >= tonumber(ARGV[1]) then\n" +
+    "    found[#found + 1] = batch_id .. ' ' .. whole(now - born)\n" +
+    "  end\n" +
+    "end\n" +
+    "return {1, table.concat(found, ' ')}\n" +
     "",
 } as const
 
@@ -801,6 +846,173 @@ export const readToken = {
     "",
 } as const
 
+/** Reads how an activity stands: whether its keys are of one piece, and how far it has come. */
+export const rebuildLook = {
+  name: 'rebuildLook',
+  sha: '1f4a090ba00d925f907eeac05734b2f75871278e',
+  keys: ['sale', 'released', 'owed', 'batch'] as const,
+  args: ['skus'] as const,
+  lua: "local function epoch_of(keys)\n" +
+    "  local epoch = redis.call('HGET', keys[1], ' ')\n" +
+    "  if type(epoch) ~= 'string' or tonumber(epoch) == nil then return nil end\n" +
+    "  if not tonumber(redis.call('ZSCORE', keys[3], ' ' .. epoch) or '') then return nil end\n" +
+    "  for i = 2, 6 do\n" +
+    "    if i ~= 3 and keys[i] and redis.call('HGET', keys[i], ' ') ~= epoch then return nil end\n" +
+    "  end\n" +
+    "  return epoch\n" +
+    "end\n" +
+    "local function now_ms()\n" +
+    "  local time = redis.call('TIME')\n" +
+    "  return tonumber(time[1]) * 1000.0 + math.floor(tonumber(time[2]) / 1000)\n" +
+    "end\n" +
+    "local function whole(number)\n" +
+    "  return string.format('%.0f', number)\n" +
+    "end\n" +
+    "local function count_of(text)\n" +
+    "  if type(text) ~= 'string' or not string.match(text, '^%d+$') then return nil end\n" +
+    "  local number = tonumber(text) + 0.0\n" +
+    "  if number > 9007199254740991 then return nil end\n" +
+    "  return number\n" +
+    "end\n" +
+    "local function read_numbers(stock)\n" +
+    "  local v = redis.call('HMGET', stock, 'total', 'available', 'frozen', 'sold', 'pending', 'over')\n" +
+    "  for i = 1, 6 do\n" +
+    "    v[i] = count_of(v[i])\n" +
+    "    if not v[i] then return nil end\n" +
+    "  end\n" +
+    "  local n = {total = v[1], available = v[2], frozen = v[3], sold = v[4], pending = v[5], over = v[6]}\n" +
+    "  if n.total ~= n.available + n.frozen + n.sold or n.pending > n.frozen or n.over > n.total then return nil end\n" +
+    "  return n\n" +
+    "end\n" +
+    "local sale = redis.call('HMGET', KEYS[1], ' ', 'seq', 'state', 'waiting')\n" +
+    "local epoch, seq, waiting = count_of(sale[1]), count_of(sale[2]), count_of(sale[4])\n" +
+    "local code, records = 1, {}\n" +
+    "for i = 1, tonumber(ARGV[1]) do\n" +
+    "  local stock, done = KEYS[3 + 2 * i], KEYS[4 + 2 * i]\n" +
+    "  if not epoch_of({KEYS[1], KEYS[2], KEYS[3], KEYS[4], stock, done}) then code = -1\n" +
+    "  elseif code == 1 and not (read_numbers(stock) and seq and waiting) then code = -8 end\n" +
+    "  records[i] = whole(math.max(redis.call('HLEN', done) - 1, 0))\n" +
+    "end\n" +
+    "local info = redis.pcall and redis.pcall('INFO', 'memory')\n" +
+    "local eviction = type(info) == 'string' and string.match(info, 'maxmemory_policy:([%w-]+)') or 'unknown'\n" +
+    "local state = type(sale[3]) == 'string' and sale[3] or ''\n" +
+    "return {code, whole(epoch or 0), whole(seq or 0), state, whole(waiting or 0), eviction, table.concat(records, ' ')}\n" +
+    "",
+} as const
+
+/** Writes some top-ups of one SKU, whose units are in its total, where a rebuild collects what is to replace the keys of a tag. */
+export const rebuildStageTopUps = {
+  name: 'rebuildStageTopUps',
+  sha: 'f96d5f281ae052f170e9dd1f308382e2cb0b264c',
+  keys: ['stock'] as const,
+  args: ['keepMs', 'count'] as const,
+  lua: "local fields = {' ', ''}\n" +
+    "for i = 1, tonumber(ARGV[2]) do fields[2 * i + 1], fields[2 * i + 2] = ' ' .. ARGV[2 * i + 1], ARGV[2 * i + 2] end\n" +
+    "redis.call('HSET', KEYS[1], unpack(fields))\n" +
+    "redis.call('PEXPIRE', KEYS[1], ARGV[1])\n" +
+    "return {1, redis.call('HLEN', KEYS[1])}\n" +
+    "",
+} as const
+
+/** Writes some orders of one SKU where a rebuild collects what is to replace the keys of a tag. */
+export const rebuildStage = {
+  name: 'rebuildStage',
+  sha: 'd45aa8bcf09dea79235ec9ef45187e8e1e27f5dd',
+  keys: ['released', 'done'] as const,
+  args: ['keepMs', 'count'] as const,
+  lua: "local function parse_record(record)\n" +
+    "  if type(record) ~= 'string' then return nil end\n" +
+    "  return string.match(record, '^([hcpr])|([!-{}~]+)|(%d+)|(%d+)|([!-{}~]*)$')\n" +
+    "end\n" +
+    "local count = tonumber(ARGV[2])\n" +
+    "local users, fields, tombs, marks = {}, {' ', ''}, {' ', ''}, {}\n" +
+    "for i = 1, count do users[i] = ARGV[4 * i - 1] end\n" +
+    "local found = count > 0 and redis.call('HMGET', KEYS[2], unpack(users)) or {}\n" +
+    "for i = 1, count do\n" +
+    "  local user, order_no, record, reason = users[i], ARGV[4 * i], ARGV[4 * i + 1], ARGV[4 * i + 2]\n" +
+    "  local mark_state, mark_no = parse_record(marks[user] or found[i])\n" +
+    "  local state = parse_record(record)\n" +
+    "  if state == 'r' then tombs[#tombs + 1], tombs[#tombs + 2] = order_no, reason end\n" +
+    "  local field = user\n" +
+    "  if mark_state and mark_state ~= 'r' and mark_no ~= order_no then field = state ~= 'r' and ' ' .. user .. ' ' .. order_no end\n" +
+    "  if field then\n" +
+    "    if field == user then marks[user] = record end\n" +
+    "    fields[#fields + 1], fields[#fields + 2] = field, record\n" +
+    "  end\n" +
+    "end\n" +
+    "redis.call('HSET', KEYS[1], unpack(tombs))\n" +
+    "redis.call('HSET', KEYS[2], unpack(fields))\n" +
+    "redis.call('PEXPIRE', KEYS[1], ARGV[1])\n" +
+    "redis.call('PEXPIRE', KEYS[2], ARGV[1])\n" +
+    "return {1, redis.call('HLEN', KEYS[1]), redis.call('HLEN', KEYS[2])}\n" +
+    "",
+} as const
+
+/** Puts what a rebuild has collected in the place of all keys of a tag, under a new epoch, stopped. */
+export const rebuildSwap = {
+  name: 'rebuildSwap',
+  sha: '55fb8b14c279d040ec41687e04ec417600d716ba',
+  keys: ['sale', 'released', 'owed', 'batch', 'tombs'] as const,
+  args: ['version', 'opensAt', 'endsAt', 'tokens', 'tokenEpoch', 'maxPerOrder', 'high', 'low', 'scripts', 'expiresAt', 'skus', 'rebuildId', 'seenEpoch', 'above', 'tombstones'] as const,
+  lua: "local function epoch_of(keys)\n" +
+    "  local epoch = redis.call('HGET', keys[1], ' ')\n" +
+    "  if type(epoch) ~= 'string' or tonumber(epoch) == nil then return nil end\n" +
+    "  if not tonumber(redis.call('ZSCORE', keys[3], ' ' .. epoch) or '') then return nil end\n" +
+    "  for i = 2, 6 do\n" +
+    "    if i ~= 3 and keys[i] and redis.call('HGET', keys[i], ' ') ~= epoch then return nil end\n" +
+    "  end\n" +
+    "  return epoch\n" +
+    "end\n" +
+    "local function now_ms()\n" +
+    "  local time = redis.call('TIME')\n" +
+    "  return tonumber(time[1]) * 1000.0 + math.floor(tonumber(time[2]) / 1000)\n" +
+    "end\n" +
+    "local function whole(number)\n" +
+    "  return string.format('%.0f', number)\n" +
+    "end\n" +
+    "local skus = tonumber(ARGV[11])\n" +
+    "local was = redis.call('HMGET', KEYS[1], ' ', 'state', 'rebuild')\n" +
+    "local current = tonumber(type(was[1]) == 'string' and was[1] or '')\n" +
+    "if current and was[3] == ARGV[12] then return {1, was[1]} end\n" +
+    "if current and whole(current) ~= ARGV[13] then return {-1} end\n" +
+    "if epoch_of({KEYS[1], KEYS[2], KEYS[3], KEYS[4]}) and was[2] == 'open' then return {-1} end\n" +
+    "if tonumber(ARGV[10]) <= now_ms() then return {-2} end\n" +
+    "if redis.call('HLEN', KEYS[5]) ~= tonumber(ARGV[15]) then return {0} end\n" +
+    "for i = 1, skus do\n" +
+    "  local key, arg = 4 * i + 2, 5 * i + 11\n" +
+    "  if redis.call('HLEN', KEYS[key + 2]) ~= tonumber(ARGV[arg + 3]) then return {0} end\n" +
+    "  if redis.call('HLEN', KEYS[key + 3]) ~= tonumber(ARGV[arg + 4]) then return {0} end\n" +
+    "end\n" +
+    "local epoch = whole(math.max(now_ms(), (current or 0) + 1, tonumber(ARGV[13]) + 1, tonumber(ARGV[14]) + 1))\n" +
+    "for i = 1, skus do\n" +
+    "  local key, arg = 4 * i + 2, 5 * i + 11\n" +
+    "  local s, frozen, sold = tonumber(ARGV[arg]), tonumber(ARGV[arg + 1]), tonumber(ARGV[arg + 2])\n" +
+    "  local total = math.max(s, frozen + sold)\n" +
+    "  redis.call('HSET', KEYS[key + 2], ' ', epoch, 'total', whole(total), 'available', whole(total - frozen - sold),\n" +
+    "    'frozen', whole(frozen), 'sold', whole(sold), 'pending', '0', 'over', whole(total - s), 'version', ARGV[1])\n" +
+    "  redis.call('HSET', KEYS[key + 3], ' ', epoch)\n" +
+    "end\n" +
+    "redis.call('HSET', KEYS[5], ' ', epoch)\n" +
+    "redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3], KEYS[4])\n" +
+    "for i = 1, skus do\n" +
+    "  local key = 4 * i + 2\n" +
+    "  redis.call('UNLINK', KEYS[key], KEYS[key + 1])\n" +
+    "  redis.call('RENAME', KEYS[key + 2], KEYS[key])\n" +
+    "  redis.call('RENAME', KEYS[key + 3], KEYS[key + 1])\n" +
+    "  redis.call('PEXPIREAT', KEYS[key], ARGV[10])\n" +
+    "  redis.call('PEXPIREAT', KEYS[key + 1], ARGV[10])\n" +
+    "end\n" +
+    "redis.call('RENAME', KEYS[5], KEYS[2])\n" +
+    "redis.call('HSET', KEYS[1], ' ', epoch, 'state', 'stopped', 'version', ARGV[1], 'opensAt', ARGV[2], 'endsAt', ARGV[3],\n" +
+    "  'tokens', ARGV[4], 'tokenEpoch', ARGV[5], 'maxPerOrder', ARGV[6], 'high', ARGV[7], 'low', ARGV[8], 'scripts', ARGV[9],\n" +
+    "  'waiting', '0', 'busy', '0', 'seq', '0', 'rebuild', ARGV[12])\n" +
+    "redis.call('ZADD', KEYS[3], '9007199254740991', ' ' .. epoch)\n" +
+    "redis.call('HSET', KEYS[4], ' ', epoch)\n" +
+    "for i = 1, 4 do redis.call('PEXPIREAT', KEYS[i], ARGV[10]) end\n" +
+    "return {1, epoch}\n" +
+    "",
+} as const
+
 /** Looks up reservations by buyer, or by buyer and order number. */
 export const records = {
   name: 'records',
@@ -867,12 +1079,12 @@ export const revokeToken = {
     "",
 } as const
 
-/** Walks the records of one SKU, some at a time (a record may come twice, none that stays is left out). */
+/** Walks the records of one SKU, the tombstones of its activity, or the fields of its stock, some at a time (one may come */
 export const scan = {
   name: 'scan',
-  sha: '4fabf5ce3cd0573581fbe4a8b886145cde2b97ae',
+  sha: 'ac5cf145db44e3f744ed356338dd1e6eaeaf97d3',
   keys: ['sale', 'released', 'owed', 'batch', 'stock', 'done'] as const,
-  args: ['cursor', 'limit'] as const,
+  args: ['what', 'cursor', 'limit'] as const,
   lua: "local function epoch_of(keys)\n" +
     "  local epoch = redis.call('HGET', keys[1], ' ')\n" +
     "  if type(epoch) ~= 'string' or tonumber(epoch) == nil then return nil end\n" +
@@ -890,11 +1102,18 @@ export const scan = {
     "  return string.format('%.0f', number)\n" +
     "end\n" +
     "if not epoch_of(KEYS) then return {-1} end\n" +
-    "local page = redis.call('HSCAN', KEYS[6], ARGV[1], 'COUNT', ARGV[2])\n" +
+    "local key = KEYS[6]\n" +
+    "if ARGV[1] == 'released' then key = KEYS[2] elseif ARGV[1] == 'stock' then key = KEYS[5] end\n" +
+    "local page = redis.call('HSCAN', key, ARGV[2], 'COUNT', ARGV[3])\n" +
     "local cells, rows = page[2], {}\n" +
     "local first = type(cells[0]) == 'string' and 0 or 1 -- a list within a list begins at 0 in ioredis-mock\n" +
-    "for i = 1, #cells do rows[i] = string.gsub(cells[first + i - 1], '\\n" +
+    "for i = 1, #cells do\n" +
+    "  local cell = cells[first + i - 1]\n" +
+    "  if string.find(cell, '\\n" +
+    "', 1, true) then cell = string.gsub(cell, '\\n" +
     "', ' ') end\n" +
+    "  rows[i] = cell\n" +
+    "end\n" +
     "return {1, page[1], redis.call('HGET', KEYS[1], 'version'), table.concat(rows, '\\n" +
     "')}\n" +
     "",
@@ -1108,4 +1327,4 @@ export const warmUp = {
 } as const
 
 /** The SHA over the scripts of a sale: it is pinned to it at warm-up. */
-export const SCRIPT_SET = 'b63ef53df0a174c247c8d4e2c0812f77fa031766'
+export const SCRIPT_SET = 'c38fc0237f987fc122be4c475a2aa520182d3dad'

@@ -1,35 +1,29 @@
-import { pause, within } from '../core/background.js'
 import { FlashSaleError } from '../core/errors.js'
+import {
+  clientOptions,
+  missing,
+  place,
+  producerOptions,
+  type RocketmqAddress,
+  wrong,
+} from './address.js'
 import { Inbox } from './inbox.js'
 import { ManagedClient } from './managed-client.js'
-import type { RocketmqConsumer, RocketmqModule, RocketmqProducer, Route } from './sdk.js'
+import type { RocketmqConsumer, RocketmqModule, RocketmqProducer } from './sdk.js'
+import { requireTopic } from './topic.js'
 
-export interface BrokerAddress {
-  readonly endpoints: string
-  readonly topic: string
+export interface BrokerLinkOptions extends RocketmqAddress {
   readonly group: string | undefined
-  readonly sslEnabled: boolean
-  readonly sessionCredentials:
-    | { readonly accessKey: string; readonly accessSecret: string }
-    | undefined
-}
-
-export interface BrokerLinkOptions extends BrokerAddress {
   readonly sendTimeoutMs: number
   readonly invisibleMs: number
   readonly startTimeoutMs: number
   readonly onError: (error: unknown) => void
 }
 
-const FIFO = 2
-/** The client takes no less. */
-const LEAST_REQUEST_MS = 1_000
 /** Of a receive, the time to answer after the broker has waited for messages; of acknowledgements and renewals, all. */
 const CONSUMER_REQUEST_MS = 3_000
 /** A proxy waits 5 s at least, whatever it is asked; a client that gives up earlier fails each receive. */
 const AWAIT_MS = 5_000
-/** The client's own one writes files under the home directory; what matters reaches `onError`. */
-const SILENT = { debug() {}, info() {}, warn() {}, error() {}, close() {} }
 
 /** The started clients of one queue: a producer, and with a group a consumer. */
 export class BrokerLink {
@@ -55,12 +49,12 @@ export class BrokerLink {
   static async open(module: RocketmqModule, o: BrokerLinkOptions): Promise<BrokerLink> {
     const until = performance.now() + o.startTimeoutMs
     const restMs = () => Math.max(1, until - performance.now())
-    const producer = producerOf(module, o)
+    const producer = new ManagedClient(new module.Producer(producerOptions(o) as never), o.onError)
     const consumer = o.group === undefined ? null : consumerOf(module, o)
     const link = new BrokerLink(producer, consumer, o)
     try {
       await producer.start(restMs(), () => `${place(o)} did not answer`)
-      checkRoute(await routeOf(producer, o, until), o)
+      await requireTopic(producer, o, 'FIFO', until)
       if (consumer) {
         await startConsumer(consumer, restMs(), o)
         if (consumer.fifoGroup) throw wrong(o, `consumer group ${o.group} delivers in order`, ORDER)
@@ -80,19 +74,9 @@ export class BrokerLink {
 const ORDER =
   'one that does not is needed, since in order a failed message blocks and repeats those behind it'
 
-function producerOf(module: RocketmqModule, o: BrokerLinkOptions) {
-  const options = {
-    ...common(o),
-    requestTimeout: Math.max(LEAST_REQUEST_MS, o.sendTimeoutMs),
-    maxAttempts: 1, // a repetition is the relay's business; the client's own would come after the deadline
-    // No topics: with several of them its startup hangs, and the first send asks for the route anyway.
-  }
-  return new ManagedClient(new module.Producer(options as never), o.onError)
-}
-
 function consumerOf(module: RocketmqModule, o: BrokerLinkOptions) {
   const options = {
-    ...common(o),
+    ...clientOptions(o),
     consumerGroup: o.group,
     subscriptions: new Map([[o.topic, '*']]),
     requestTimeout: CONSUMER_REQUEST_MS,
@@ -100,43 +84,6 @@ function consumerOf(module: RocketmqModule, o: BrokerLinkOptions) {
     maxRetryAttempts: 1,
   }
   return new ManagedClient(new module.SimpleConsumer(options as never), o.onError)
-}
-
-const common = ({ endpoints, sslEnabled, sessionCredentials }: BrokerLinkOptions) => ({
-  ...{ endpoints, namespace: '', logger: SILENT, sslEnabled },
-  ...(sessionCredentials ? { sessionCredentials } : {}),
-})
-
-/** Asks again while the broker does not answer: it may be starting too. */
-async function routeOf(
-  producer: ManagedClient<RocketmqProducer>,
-  o: BrokerLinkOptions,
-  until: number,
-): Promise<Route> {
-  let last: unknown
-  for (;;) {
-    const restMs = until - performance.now()
-    if (restMs <= 0)
-      throw new FlashSaleError('QUEUE_UNAVAILABLE', `${place(o)} did not answer`, { cause: last })
-    try {
-      const route = await within(producer.route(o.topic), restMs, () => null)
-      if (route) return route
-    } catch (cause) {
-      const { code, message } = cause as { readonly code?: unknown; readonly message?: unknown }
-      // The proxy's own codes have five digits, gRPC's at most two.
-      if (typeof code === 'number' && code >= 40_000 && code < 50_000)
-        throw missing(o, `topic ${o.topic} does not exist or is refused`, String(message), cause)
-      last = cause
-    }
-    await pause(Math.min(200, restMs), NEVER)
-  }
-}
-
-const NEVER = new AbortController().signal
-
-function checkRoute({ messageQueues }: Route, o: BrokerLinkOptions): void {
-  if (messageQueues.some((queue) => queue.acceptMessageTypesList.includes(FIFO))) return
-  throw wrong(o, `topic ${o.topic} takes no FIFO messages`, 'make it with +message.type=FIFO')
 }
 
 async function startConsumer(
@@ -153,11 +100,3 @@ async function startConsumer(
     throw missing(o, `consumer group ${o.group} does not exist or is refused`, why, error)
   }
 }
-
-const place = ({ endpoints, topic }: BrokerAddress) => `RocketMQ at ${endpoints} (topic ${topic})`
-
-const missing = (o: BrokerAddress, what: string, why: string, cause: unknown) =>
-  new FlashSaleError('QUEUE_UNAVAILABLE', `RocketMQ at ${o.endpoints}: ${what}: ${why}`, { cause })
-
-const wrong = (o: BrokerAddress, what: string, why: string) =>
-  new FlashSaleError('BAD_OPTION', `RocketMQ at ${o.endpoints}: ${what}: ${why}`)

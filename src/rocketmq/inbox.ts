@@ -22,15 +22,13 @@ export class Inbox {
     private readonly invisibleMs: number,
   ) {}
 
-  /** Rejects when the broker cannot be asked. Unless `left` is called with the answer, what it brings is the caller's. */
-  ask(count: number): Promise<readonly Received[]> {
-    const kept = this.rest.splice(0, count).filter((r) => this.isFresh(r))
-    if (kept.length > 0) return Promise.resolve(kept)
-    const ask = this.asks.shift() ?? this.receive(Math.min(count, MOST))
-    return ask.then((received) => {
-      this.rest.push(...received.slice(count)) // it was asked for by one who takes more at a time
-      return received.slice(0, count)
-    })
+  /** Rejects when the broker cannot be asked. Unless it is left here, what it brings is the caller's. */
+  async ask(count: number): Promise<readonly Received[]> {
+    const kept = this.fresh(this.rest.splice(0, count))
+    if (kept.length > 0) return kept
+    const received = this.fresh(await (this.asks.shift() ?? this.receive(Math.min(count, MOST))))
+    this.rest.push(...received.slice(count)) // it was asked for by one who takes more at a time
+    return received.slice(0, count)
   }
 
   leave(ask: Promise<readonly Received[]>): void {
@@ -44,8 +42,9 @@ export class Inbox {
     return messages.map((message) => ({ message, at }))
   }
 
-  /** What lay here too long is soon another's; it is left to come again. */
-  private isFresh({ at }: Received): boolean {
-    return performance.now() - at < this.invisibleMs / 2
+  /** Without what lay here too long: it is soon another's, and is left to come again. */
+  private fresh(received: readonly Received[]): readonly Received[] {
+    const now = performance.now()
+    return received.filter(({ at }) => now - at < this.invisibleMs / 2)
   }
 }

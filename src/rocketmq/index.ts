@@ -4,4 +4,10 @@ export type {
   RocketmqMessage,
   RocketmqModule,
   RocketmqProducer,
+  RocketmqTransaction,
 } from './sdk.js'
+export {
+  type TransactionMessage,
+  TransactionSender,
+  type TransactionSenderOptions,
+} from './transaction-sender.js'

@@ -7,6 +7,7 @@ import type { BatchHandler, Consumer, Queue } from '../core/ports.js'
 import { PullLoop } from '../core/pull-loop.js'
 import { quiet } from '../core/quiet.js'
 import type { Batch, Sent, SkuRef } from '../core/types.js'
+import { addressOf, type RocketmqAddress } from './address.js'
 import { BrokerLink, type BrokerLinkOptions } from './broker-link.js'
 import type { Received } from './inbox.js'
 import { lagIn } from './lag.js'
@@ -14,17 +15,11 @@ import { MessageSource } from './message-source.js'
 import { outcomeOf } from './outcome.js'
 import { loadModule, type RocketmqModule } from './sdk.js'
 
-export interface RocketmqQueueOptions {
-  /** Of the proxy's gRPC port, `host:port`; several are separated by `;`. */
-  readonly endpoints: string
+export interface RocketmqQueueOptions extends RocketmqAddress {
   /** A FIFO topic (`+message.type=FIFO`), made beforehand. One queue is one topic: per activity, per SKU or for all. */
   readonly topic: string
   /** The consumer group, made beforehand and not in order. Without one the queue only sends. */
   readonly group?: string
-  /** TLS to the proxy. @defaultValue false */
-  readonly sslEnabled?: boolean
-  /** For a proxy with access control. */
-  readonly sessionCredentials?: { readonly accessKey: string; readonly accessSecret: string }
   /** Deadline of one send, in ms; past it the outcome is `unknown`. @defaultValue 500 (the source's send timeout) */
   readonly sendTimeoutMs?: number
   /** Deliveries of one message before it is set aside. @defaultValue 16; the group's own limit must not be lower */
@@ -34,7 +29,7 @@ export interface RocketmqQueueOptions {
    * `minInvisibleTimeMillsForRecv` says otherwise. @defaultValue 30,000
    */
   readonly invisibleMs?: number
-  /** Pause before a message is delivered again, in ms, doubled each time up to 64 times; the broker adds 1 to 3 s. @defaultValue 500 */
+  /** Pause before a message is delivered again, in ms, doubled each time up to 64 times; the broker adds 2 to 5 s. @defaultValue 500 */
   readonly retryMs?: number
   /** Limit of `start()`, in ms. @defaultValue 10,000 */
   readonly startTimeoutMs?: number
@@ -81,11 +76,8 @@ export class RocketmqQueue implements Queue {
       invisibleMs: check.option(o.invisibleMs, 'invisibleMs', 30_000, 1_000, 3_600_000),
     }
     this.address = {
-      endpoints: check.text(o.endpoints, 'option endpoints', 1_000),
-      topic: check.text(o.topic, 'option topic', 127),
+      ...addressOf(o),
       group: o.group === undefined ? undefined : check.text(o.group, 'option group', 255),
-      sslEnabled: o.sslEnabled === true,
-      sessionCredentials: o.sessionCredentials,
       sendTimeoutMs: check.option(o.sendTimeoutMs, 'sendTimeoutMs', 500, 1, 60_000),
       startTimeoutMs: check.option(o.startTimeoutMs, 'startTimeoutMs', 10_000, 100, 300_000),
       invisibleMs: this.settings.invisibleMs,

@@ -10,12 +10,22 @@ export interface RocketmqModule {
 export interface RocketmqProducer {
   startup(): Promise<void>
   shutdown(): Promise<void>
-  send(message: {
-    readonly topic: string
-    readonly messageGroup: string
-    readonly keys: string[]
-    readonly body: Buffer
-  }): Promise<unknown>
+  send(
+    message: {
+      readonly topic: string
+      readonly messageGroup?: string
+      readonly keys: string[]
+      readonly body: Buffer
+    },
+    transaction?: never,
+  ): Promise<unknown>
+  /** Of one message, sent with it. */
+  beginTransaction(): RocketmqTransaction
+}
+
+export interface RocketmqTransaction {
+  commit(): Promise<unknown>
+  rollback(): Promise<unknown>
 }
 
 export interface RocketmqConsumer {
@@ -30,7 +40,9 @@ export interface RocketmqMessage {
   readonly body: Buffer
   /** The client replaces it when the invisible time was changed. */
   receiptHandle: string
+  readonly keys?: readonly string[]
   readonly deliveryAttempt?: number
+  /** By the clock of the sender. */
   readonly bornTimestamp?: Date
 }
 
@@ -47,7 +59,7 @@ export interface ClientInside {
 }
 
 export interface Route {
-  /** The types: 1 is NORMAL, 2 FIFO. */
+  /** The types: 1 is NORMAL, 2 FIFO, 3 DELAY, 4 TRANSACTION. */
   readonly messageQueues: readonly { readonly acceptMessageTypesList: readonly number[] }[]
 }
 

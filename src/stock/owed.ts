@@ -4,7 +4,7 @@ import { parseBatch } from '../core/message.js'
 import type { Batch, Delivered } from '../core/types.js'
 import { tagKeys } from '../redis/keys.js'
 import type { ScriptRunner } from '../redis/run-script.js'
-import { delivered, takeOwed } from '../redis/scripts.generated.js'
+import { delivered, overdue, takeOwed } from '../redis/scripts.generated.js'
 import { lookUp } from './records.js'
 
 /** A batch that the queue may not have (`send`), or that nobody confirmed for `closeAfterMs` (`close`). */
@@ -15,6 +15,16 @@ export interface OwedBatch {
   /** When it was deducted, by Redis' clock, epoch ms. */
   readonly bornAt: number
 }
+
+/** A batch whose numbers should all be decided by now. */
+export interface OverdueBatch {
+  readonly batchId: string
+  /** Since it was deducted, by Redis' clock. */
+  readonly ageMs: number
+}
+
+/** The first due first, so the overdue are among them; more would cost a script more than 1 ms. */
+const LOOKED_AT = 500
 
 /** What a host says became of a batch; anything else is refused, for it would be taken for "nothing left to watch". */
 export function checkDelivered(outcome: Delivered): Delivered {
@@ -59,6 +69,21 @@ export class OwedBatches {
       }
     }
     return owed
+  }
+
+  /** Batches that nobody has closed though they were due to be so long ago. Claims nothing. */
+  async overdue(activityId: string, lateMs: number): Promise<readonly OverdueBatch[]> {
+    const args = { olderThanMs: this.closeAfterMs + lateMs, limit: LOOKED_AT }
+    const reply = await this.runner.run(overdue, tagKeys(activityId), args)
+    if (reply[0] === -1)
+      throw new FlashSaleError(
+        'NOT_WARMED',
+        `the keys of ${activityId} are missing or not of one piece`,
+      )
+    const words = String(reply[1]).split(' ')
+    return words.flatMap((batchId, i) =>
+      i % 2 === 0 && batchId !== '' ? [{ batchId, ageMs: Number(words[i + 1]) }] : [],
+    )
   }
 
   async strike(

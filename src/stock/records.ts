@@ -9,6 +9,8 @@ export type FoundRecord = ReservationRecord & { readonly reason: string | null }
 
 export interface ScanPage {
   readonly rows: readonly ReservationRecord[]
+  /** Those of them whose buyer has, or had, another live order, and that therefore lie beside his mark. */
+  readonly beside: readonly ReservationRecord[]
   /** Order or user ids whose record cannot be read. */
   readonly strange: readonly string[]
   readonly next: string | null
@@ -80,43 +82,102 @@ async function lookUpSome(
   })
 }
 
-/** A page of about a thousand records. The fields are buyers, or `' buyer number'` where a buyer has two live orders. */
+/**
+ * Fields a page. A page is one script, and 500 of them stay well under 1 ms of Lua (0.4 ms here): nobody who deducts
+ * waits longer for a scan than for another batch.
+ */
+const PAGE = 500
+
+/** A page of records. The fields are buyers, or `' buyer number'` where a buyer has two live orders. */
 export async function scanRecords(
   runner: ScriptRunner,
   ref: SkuRef,
   cursor: string,
 ): Promise<ScanPage> {
   const { activityId, skuId } = ref
-  const reply = await runner.run(scan, skuKeys(activityId, skuId), { cursor, limit: 1000 })
-  if (reply[0] === -1)
-    throw new FlashSaleError(
-      'NOT_WARMED',
-      `the keys of ${activityId} are missing or not of one piece`,
-    )
-  const cells = String(reply[3]).split('\n')
+  const page = await scanPage(runner, ref, 'done', cursor)
   const rows: ReservationRecord[] = []
   const strange: string[] = []
-  for (let i = 0; i + 1 < cells.length; i += 2) {
-    const field = cells[i] as string
+  const beside: ReservationRecord[] = []
+  for (let i = 0; i + 1 < page.cells.length; i += 2) {
+    const field = page.cells[i] as string
     if (field === ' ') continue
-    const userId = field.startsWith(' ') ? (field.split(' ')[1] ?? '') : field
-    const record = parseRecord(cells[i + 1] as string)
+    const isBeside = field.startsWith(' ')
+    const userId = isBeside ? (field.split(' ')[1] ?? '') : field
+    const record = parseRecord(page.cells[i + 1] as string)
     if (!record) {
       strange.push(userId)
       continue
     }
     const { state, orderNo, quantity, reservedAt } = record
-    rows.push({
+    const row: ReservationRecord = {
       activityId,
       skuId,
       orderNo,
       userId,
       quantity,
       bucket: 0,
-      version: String(reply[2]),
+      version: page.version,
       reservedAt,
       state,
-    })
+    }
+    rows.push(row)
+    if (isBeside) beside.push(row)
   }
-  return { rows, strange, next: reply[1] === '0' ? null : String(reply[1]) }
+  return { rows, beside, strange, next: page.next }
+}
+
+/** A page of the numbers of the whole activity whose units went back. */
+export async function scanTombstones(
+  runner: ScriptRunner,
+  ref: SkuRef,
+  cursor: string,
+): Promise<{ readonly numbers: readonly string[]; readonly next: string | null }> {
+  const { cells, next } = await scanPage(runner, ref, 'released', cursor)
+  return { numbers: cells.filter((cell, i) => i % 2 === 0 && cell !== ' '), next }
+}
+
+/** The top-ups in an SKU's stock, by operation id. */
+export async function appliedTopUps(
+  runner: ScriptRunner,
+  ref: SkuRef,
+): Promise<readonly { readonly operationId: string; readonly units: number }[]> {
+  const found = new Map<string, number>()
+  for (let cursor: string | null = '0'; cursor !== null; ) {
+    const page: Page = await scanPage(runner, ref, 'stock', cursor)
+    for (let i = 0; i + 1 < page.cells.length; i += 2) {
+      const field = page.cells[i] as string
+      if (field.length > 1 && field.startsWith(' '))
+        found.set(field.slice(1), Number(page.cells[i + 1]))
+    }
+    cursor = page.next
+  }
+  return [...found].map(([operationId, units]) => ({ operationId, units }))
+}
+
+interface Page {
+  /** Field, value, field, … */
+  readonly cells: readonly string[]
+  readonly version: string
+  readonly next: string | null
+}
+
+async function scanPage(
+  runner: ScriptRunner,
+  { activityId, skuId }: SkuRef,
+  what: 'done' | 'released' | 'stock',
+  cursor: string,
+): Promise<Page> {
+  const args = { what, cursor, limit: PAGE }
+  const reply = await runner.run(scan, skuKeys(activityId, skuId), args)
+  if (reply[0] === -1)
+    throw new FlashSaleError(
+      'NOT_WARMED',
+      `the keys of ${activityId} are missing or not of one piece`,
+    )
+  return {
+    cells: String(reply[3]).split('\n'),
+    version: String(reply[2]),
+    next: reply[1] === '0' ? null : String(reply[1]),
+  }
 }

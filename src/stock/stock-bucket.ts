@@ -1,6 +1,6 @@
 import * as check from '../core/check.js'
 import { FlashSaleError } from '../core/errors.js'
-import type { RedisLike } from '../core/ports.js'
+import type { Fence, OrderBook, RedisLike, RedisStanding } from '../core/ports.js'
 import { quiet } from '../core/quiet.js'
 import type {
   Activity,
@@ -9,6 +9,7 @@ import type {
   Delivered,
   Move,
   Moved,
+  RebuiltStock,
   ReservationRecord,
   SaleNumbers,
   SaleState,
@@ -20,8 +21,17 @@ import { control, numbers, topUp } from '../redis/scripts.generated.js'
 import { candidate, type DeductRequest } from './candidate.js'
 import { Deductions, type DeductOutcome } from './deductions.js'
 import { moveAll } from './moves.js'
-import { checkDelivered, type OwedBatch, OwedBatches } from './owed.js'
-import { type FoundRecord, lookUp, type ScanPage, scanRecords } from './records.js'
+import { checkDelivered, type OverdueBatch, type OwedBatch, OwedBatches } from './owed.js'
+import { type RebuildOptions, rebuild } from './rebuild.js'
+import { look } from './rebuild-look.js'
+import {
+  appliedTopUps,
+  type FoundRecord,
+  lookUp,
+  type ScanPage,
+  scanRecords,
+  scanTombstones,
+} from './records.js'
 import { SeenSeq } from './seen-seq.js'
 import { type WarmUpResult, warmUp } from './warm-up.js'
 
@@ -114,6 +124,53 @@ export class StockBucket {
   ): Promise<WarmUpResult> {
     const checked = check.activity(activity)
     return warmUp(this.runner, checked, expected, check.int(tokenEpoch, 'tokenEpoch', 0, 1e12))
+  }
+
+  /**
+   * Replaces all keys of an activity by what the database says, in one step, under a new epoch, stopped. Reservations
+   * without an order row are forgotten: what is still on its way is adopted or closed. Stop the durable row first, and
+   * compare afterwards; `rebuildSale` does both.
+   *
+   * @throws FlashSaleError `BAD_INPUT` also for an SKU without a stock row; what `orders` throws. Nothing was changed,
+   *   unless it is `OUTCOME_UNKNOWN`.
+   */
+  async rebuild(
+    activity: Activity,
+    orders: Pick<OrderBook, 'snapshot' | 'topUps'>,
+    o: RebuildOptions,
+  ): Promise<RebuiltStock> {
+    const checked = check.activity(activity)
+    check.object(orders, 'orders')
+    check.object(o, 'options')
+    const seen = this.seen.of(checked.activityId).epoch
+    const rebuilt = await rebuild(this.runner, checked, orders, {
+      tokenEpoch: check.int(o.tokenEpoch, 'tokenEpoch', 0, 1e12),
+      above: Math.max(seen, check.int(o.above ?? 0, 'above', 0, 1e15)),
+      ...(o.signal ? { signal: o.signal } : {}),
+    })
+    if (rebuilt.status === 'rebuilt') this.seen.learn(checked.activityId, rebuilt.epoch, 0)
+    return rebuilt
+  }
+
+  /** How Redis stands with an activity; `rewound` when it knows less than this process has seen, or was told to {@link expect}. */
+  async standing(activity: Activity): Promise<RedisStanding> {
+    const checked = check.activity(activity)
+    const standing = await look(this.runner, checked)
+    if (standing.status !== 'warm') return standing
+    const { epoch, seq } = standing
+    const seen = this.seen.of(checked.activityId)
+    if (epoch < seen.epoch || (epoch === seen.epoch && seq < seen.seq))
+      return { ...standing, status: 'rewound' }
+    this.seen.learn(checked.activityId, epoch, seq)
+    return standing
+  }
+
+  /** No deduction from a Redis that knows less than this: it answers `rewound`. Memory only; a lower fence changes nothing. */
+  expect(activityId: string, fence: Fence): void {
+    const id = check.keyId(activityId, 'activityId')
+    check.object(fence, 'fence')
+    const epoch = check.int(fence.epoch, 'fence.epoch', 0, 1e15)
+    this.seen.learn(id, epoch, check.int(fence.seq, 'fence.seq', 0, 1e15))
   }
 
   /**
@@ -222,9 +279,32 @@ export class StockBucket {
 
   /** A page of all reservations of an SKU; begin with cursor `'0'`, end when `next` is null. A row may come twice. */
   async scan(ref: SkuRef, cursor: string): Promise<ScanPage> {
-    if (typeof cursor !== 'string' || !/^\d{1,20}$/.test(cursor))
-      check.fail('BAD_INPUT', 'cursor', "'0' or the next of the page before", cursor)
-    return scanRecords(this.runner, check.skuRef(ref), cursor)
+    return scanRecords(this.runner, check.skuRef(ref), cursorOf(cursor))
+  }
+
+  /** A page of the numbers whose units went back, of all SKUs of the activity; pages as {@link scan}'s. */
+  async tombstones(
+    ref: SkuRef,
+    cursor: string,
+  ): Promise<{ readonly numbers: readonly string[]; readonly next: string | null }> {
+    return scanTombstones(this.runner, check.skuRef(ref), cursorOf(cursor))
+  }
+
+  /** The top-ups that are in an SKU's stock. */
+  async topUps(
+    ref: SkuRef,
+  ): Promise<readonly { readonly operationId: string; readonly units: number }[]> {
+    return appliedTopUps(this.runner, check.skuRef(ref))
+  }
+
+  /** Batches that should have been settled, or closed after `closeAfterMs`, so long ago. Claims nothing. */
+  async overdue(
+    activityId: string,
+    o: { readonly lateMs: number },
+  ): Promise<readonly OverdueBatch[]> {
+    check.object(o, 'options')
+    const lateMs = check.int(o.lateMs, 'lateMs', 0, 86_400_000)
+    return this.owed.overdue(check.keyId(activityId, 'activityId'), lateMs)
   }
 
   /**
@@ -298,6 +378,11 @@ export class StockBucket {
     if (outcome === 'unknown') return
     await this.owed.strike(batch, outcome === 'accepted' ? 'accepted' : 'settled')
   }
+}
+
+function cursorOf(cursor: string): string {
+  if (typeof cursor === 'string' && /^\d{1,20}$/.test(cursor)) return cursor
+  return check.fail('BAD_INPUT', 'cursor', "'0' or the next of the page before", cursor)
 }
 
 /** @throws FlashSaleError `CORRUPT` for a record that nobody can read */

@@ -26,6 +26,24 @@ export function keysExpireAt(activity: Activity): number {
   return activity.endsAt + activity.payWithinMs + KEEP_MS
 }
 
+/** What the sale key is made of, as the arguments of the scripts that make it. */
+export function saleTerms(activity: Activity, tokenEpoch: number) {
+  const high = activity.watermark ?? 5000
+  return {
+    version: activity.version,
+    opensAt: activity.opensAt,
+    endsAt: activity.endsAt,
+    tokens: activity.tokens,
+    tokenEpoch,
+    maxPerOrder: activity.maxPerOrder,
+    high,
+    low: Math.floor(high / 2),
+    scripts: SCRIPT_SET,
+    expiresAt: keysExpireAt(activity),
+    skus: activity.skus.length,
+  }
+}
+
 export async function warmUp(
   runner: ScriptRunner,
   activity: Activity,
@@ -33,7 +51,6 @@ export async function warmUp(
   tokenEpoch: number,
 ): Promise<WarmUpResult> {
   const { activityId } = activity
-  const high = activity.watermark ?? 5000
   check.array(expected, 'expected')
   for (const db of expected) check.object(db, "the database's numbers")
   const perSku: string[] = []
@@ -48,24 +65,10 @@ export async function warmUp(
     const sku = skuKeys(activityId, skuId)
     keys.push(sku.stock, sku.done)
   }
-  const reply = await runner.run(
-    script,
-    tagKeys(activityId),
-    {
-      version: activity.version,
-      opensAt: activity.opensAt,
-      endsAt: activity.endsAt,
-      tokens: activity.tokens,
-      tokenEpoch,
-      maxPerOrder: activity.maxPerOrder,
-      high,
-      low: Math.floor(high / 2),
-      scripts: SCRIPT_SET,
-      expiresAt: keysExpireAt(activity),
-      skus: activity.skus.length,
-    },
-    { keys, args: perSku },
-  )
+  const reply = await runner.run(script, tagKeys(activityId), saleTerms(activity, tokenEpoch), {
+    keys,
+    args: perSku,
+  })
   return result(reply, activity)
 }
 

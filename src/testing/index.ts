@@ -4,3 +4,8 @@ export {
   type QueueUnderTest,
   queueSuite,
 } from './queue-suite.js'
+export {
+  type SandboxFault,
+  SandboxPayments,
+  type SandboxPaymentsOptions,
+} from './sandbox-payments.js'

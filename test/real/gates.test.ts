@@ -34,10 +34,6 @@ describe('gates in front of a real Redis', () => {
     const stock = await world.sale({ skus: [sku(1)] })
     const control = {
       read: async () => ({ state: 'stopped' as const, tokenEpoch: 1 }),
-      set: async () => {},
-      revokeTokens: async () => 1,
-      readConsumers: async () => 'running' as const,
-      setConsumers: async () => {},
     }
     const activities = { load: async () => activityOf(), live: async () => [] }
     const gate = new ActivityGate({ activities, control })

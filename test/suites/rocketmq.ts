@@ -60,7 +60,7 @@ export class Topic {
     return queue
   }
 
-  /** As kill -9: nothing the instance does afterwards arrives. */
+  /** As kill -9: nothing the instance does afterwards arrives, and of calls under way it hears no answer. */
   async crash(queue: Queue): Promise<void> {
     const line = this.#lines.get(queue)
     if (line) line.isCut = true
@@ -89,16 +89,24 @@ export class Topic {
   }
 }
 
-/** The client module, whose calls can be cut off for good. */
+/**
+ * The client module, whose calls can be cut off for good: those under way reach the broker and fail here, as when a
+ * connection breaks. None may stay open: a consumer waits for its calls before it stops.
+ */
 class Line {
   isCut = false
   readonly module: RocketmqModule
 
   constructor() {
-    const through = <T>(call: () => Promise<T>): Promise<T> =>
-      this.isCut
-        ? Promise.reject(new Error('cut off'))
-        : call().then((answer) => (this.isCut ? new Promise<T>(() => {}) : answer))
+    const check = () => {
+      if (this.isCut) throw new Error('cut off')
+    }
+    const through = async <T>(call: () => Promise<T>): Promise<T> => {
+      check()
+      const answer = await call()
+      check()
+      return answer
+    }
     this.module = {
       Producer: class extends Producer {
         override send(...args: Parameters<Producer['send']>) {

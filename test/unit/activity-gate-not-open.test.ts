@@ -23,10 +23,6 @@ async function crowd(opensInMs: number, aheadMs: number, o: { readonly exact?: b
     },
     control: {
       read: async () => ({ state: 'open', tokenEpoch: 1 }),
-      set: async () => {},
-      revokeTokens: async () => 1,
-      readConsumers: async () => 'running',
-      setConsumers: async () => {},
     },
     refreshMs: 50,
   })

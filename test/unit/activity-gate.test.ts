@@ -41,10 +41,6 @@ function gate(o: Partial<ActivityGateOptions> = {}) {
     },
     control: {
       read: () => answer(host.control),
-      set: async () => {},
-      revokeTokens: async () => 1,
-      readConsumers: async () => 'running',
-      setConsumers: async () => {},
     },
     onError: (error) => errors.push(error),
     ...o,
@@ -246,10 +242,6 @@ describe('a store that answers what is no activity', () => {
       activities: { load: async () => activityOf({ activityId: 'A1' }), live: async () => [] },
       control: {
         read: async () => OPEN,
-        set: async () => {},
-        revokeTokens: async () => 1,
-        readConsumers: async () => 'running',
-        setConsumers: async () => {},
       },
     })
     expect(await g.look('a1')).toEqual({ status: 'not-found' })
@@ -300,10 +292,6 @@ it('a bad option is refused by the constructor, with its name', () => {
     activities: { load: async () => null, live: async () => [] },
     control: {
       read: async () => OPEN,
-      set: async () => {},
-      revokeTokens: async () => 1,
-      readConsumers: async () => 'running',
-      setConsumers: async () => {},
     },
   }
   for (const [name, o] of [

@@ -29,6 +29,8 @@ async function shop(o: Partial<FlashSaleOptions> = {}) {
       revokeTokens: async () => 1,
       readConsumers: async () => 'running',
       setConsumers: async () => {},
+      setIf: async () => true,
+      lastAct: async () => null,
     },
     ...o,
   })

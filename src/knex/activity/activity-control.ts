@@ -1,5 +1,5 @@
 import * as check from '../../core/check.js'
-import type { ActivityControl, ConsumerState, SaleControl } from '../../core/ports.js'
+import type { ActivityControl, ConsumerState, LastAct, SaleControl } from '../../core/ports.js'
 import type { Audit, SaleState } from '../../core/types.js'
 import { Database, type DatabaseOptions } from '../sql/database.js'
 import { exact } from '../sql/dialect.js'
@@ -29,15 +29,28 @@ export class KnexActivityControl implements ActivityControl {
 
   async set(activityId: string, to: SaleState, audit: Audit): Promise<void> {
     const state = check.oneOf(to, 'state', ['open', 'stopped'])
-    await this.#change(
-      state === 'open' ? 'open' : 'stop',
-      saleRow(activityId),
-      audit,
-      (before) => ({
-        ...before,
-        state,
-      }),
-    )
+    const change = (before: SaleControl) => ({ ...before, state })
+    await this.#change(state === 'open' ? 'open' : 'stop', saleRow(activityId), audit, change)
+  }
+
+  async setIf(activityId: string, to: SaleState, audit: Audit, revision: number): Promise<boolean> {
+    const state = check.oneOf(to, 'state', ['open', 'stopped'])
+    const seen = check.int(revision, 'revision', 0, Number.MAX_SAFE_INTEGER)
+    const change = (before: SaleControl) => ({ ...before, state })
+    const act = state === 'open' ? 'open' : 'stop'
+    return (await this.#change(act, saleRow(activityId), audit, change, seen)) !== null
+  }
+
+  async lastAct(activityId: string): Promise<LastAct | null> {
+    const id = check.keyId(activityId, 'activityId')
+    const [row] = await this.#database.read((on) => this.#rows(on, id, ''))
+    if (!row) return null
+    return {
+      state: controlOf(row).state,
+      actor: row.actor as string,
+      reason: row.reason as string,
+      revision: exact(row.version, 'version'),
+    }
   }
 
   async revokeTokens(activityId: string, audit: Audit): Promise<number> {
@@ -45,7 +58,7 @@ export class KnexActivityControl implements ActivityControl {
       ...before,
       tokenEpoch: before.tokenEpoch + 1,
     }))
-    return after.tokenEpoch
+    return (after as SaleControl).tokenEpoch
   }
 
   async readConsumers(): Promise<ConsumerState> {
@@ -57,10 +70,8 @@ export class KnexActivityControl implements ActivityControl {
     const frozen = check.oneOf(to, 'consumers', ['running', 'frozen']) === 'frozen'
     const state = frozen ? 'stopped' : 'open'
     const row = { id: CONSUMERS, untouched: RUNNING }
-    await this.#change(frozen ? 'freeze-consumers' : 'thaw-consumers', row, audit, (before) => ({
-      ...before,
-      state,
-    }))
+    const change = (before: SaleControl) => ({ ...before, state }) as const
+    await this.#change(frozen ? 'freeze-consumers' : 'thaw-consumers', row, audit, change)
   }
 
   async #read(id: string, untouched: SaleControl): Promise<SaleControl> {
@@ -68,12 +79,14 @@ export class KnexActivityControl implements ActivityControl {
     return row ? controlOf(row) : untouched
   }
 
+  /** Null, with nothing written, when the row is not (any more) of the revision given. */
   async #change(
     name: string,
     { id, untouched }: { readonly id: string; readonly untouched: SaleControl },
     audit: Audit,
     change: (before: SaleControl) => SaleControl,
-  ): Promise<SaleControl> {
+    revision?: number,
+  ): Promise<SaleControl | null> {
     const who = check.audit(audit)
     const { tables } = this.#database
     const act = new Act(tables.audit, { act: name, activityId: id, audit: who })
@@ -81,6 +94,7 @@ export class KnexActivityControl implements ActivityControl {
       const done = await act.done(tx)
       if (done) return done.after as unknown as SaleControl
       const [row] = await this.#rows(tx, id, tx.dialect.forUpdate)
+      if (revision !== undefined && exact(row?.version ?? 0, 'version') !== revision) return null
       const before = row ? controlOf(row) : untouched
       const after = change(before)
       const now = await tx.now()
@@ -112,7 +126,7 @@ export class KnexActivityControl implements ActivityControl {
 
   #rows(on: Statements, id: string, lock: string): Promise<readonly Row[]> {
     return on.all(
-      `SELECT state, token_epoch FROM ${this.#database.tables.activity} WHERE activity_id = ?${lock}`,
+      `SELECT state, token_epoch, version, actor, reason FROM ${this.#database.tables.activity} WHERE activity_id = ?${lock}`,
       [id],
     )
   }

@@ -26,7 +26,7 @@ export class Act {
     private readonly table: string,
     private readonly what: {
       readonly act: string
-      readonly activityId: string
+      readonly activityId: string | null
       readonly audit: Audit
     },
   ) {}

@@ -1,6 +1,8 @@
+import { FlashSaleError } from '../../core/errors.js'
 import type { OrderRow } from '../../core/ports.js'
 import type { SkuRef } from '../../core/types.js'
 import type { Database } from '../sql/database.js'
+import type { Row, Statements } from '../sql/statements.js'
 import { ORDER_SELECT, orderRow } from './rows.js'
 
 const PAGE = 1_000
@@ -42,17 +44,42 @@ export async function overdue(database: Database, limit: number): Promise<readon
   return rows.map((row) => row.order_no as string)
 }
 
-/** Page by page inside one transaction: bounded memory on every driver, and no cursor to leave open. */
-export function snapshot(database: Database, ref: SkuRef): AsyncGenerator<OrderRow> {
+/**
+ * Page by page inside one transaction: bounded memory on every driver, and no cursor to leave open. The next page is on
+ * its way while the one before it is read.
+ */
+export function snapshot(database: Database, ref: SkuRef, from = ''): AsyncGenerator<OrderRow> {
+  const { order } = database.tables
+  const byIndex = database.dialect.byIndex(`${order}_by_sku`)
+  const sql = `SELECT ${ORDER_SELECT} FROM ${order}${byIndex} WHERE activity_id = ? AND sku_id = ? AND order_no > ? ORDER BY order_no LIMIT ${PAGE}`
   return database.view(async function* (on) {
-    for (let after = ''; ; ) {
-      const rows = await on.all(
-        `SELECT ${ORDER_SELECT} FROM ${database.tables.order} WHERE activity_id = ? AND sku_id = ? AND order_no > ? ORDER BY order_no LIMIT ${PAGE}`,
-        [ref.activityId, ref.skuId, after],
-      )
-      for (const row of rows) yield orderRow(row)
-      if (rows.length < PAGE) return
-      after = rows[PAGE - 1]?.order_no as string
+    await primary(on)
+    const page = (after: string) => {
+      const rows = on.all(sql, [ref.activityId, ref.skuId, after])
+      rows.catch(() => undefined) // heard when it is awaited, which may be later
+      return rows
+    }
+    let coming: ReturnType<typeof page> | null = page(from)
+    try {
+      while (coming) {
+        const rows: readonly Row[] = await coming
+        const last = rows.length < PAGE ? undefined : rows[PAGE - 1]
+        coming = last ? page(last.order_no as string) : null
+        for (const row of rows) yield orderRow(row)
+      }
+    } finally {
+      // The connection goes back only when nothing runs on it any more.
+      await coming?.catch(() => undefined)
     }
   })
+}
+
+/** A replica that lags shows orders as missing, and closed ones as alive. */
+async function primary(on: Statements): Promise<void> {
+  const [row] = await on.all(`SELECT ${on.dialect.readOnly} AS read_only`)
+  if (row?.read_only === true || Number(row?.read_only) > 0)
+    throw new FlashSaleError(
+      'DB_UNAVAILABLE',
+      'this server takes no writes: orders are compared on the primary, never on a replica',
+    )
 }

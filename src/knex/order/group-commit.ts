@@ -1,3 +1,4 @@
+import { describe } from '../../core/describe.js'
 import type { ManualTask } from '../../core/ports.js'
 import type { Reservation } from '../../core/types.js'
 import { addManualTask } from '../manual-tasks.js'
@@ -9,6 +10,7 @@ import { type OrderHooks, Vetoed, vetoReasons } from './hooks.js'
 import { oweReleases } from './releases.js'
 import { liveKeyOf, type NewRow, type OnePer, orderInsert, skuKeyOf, statusOf } from './rows.js'
 import { readStocks, type StockUpdate, takeUnits } from './stock-rows.js'
+import { openActivities } from './stopped.js'
 import { traceToOne } from './trace.js'
 
 export interface GroupCommitOptions {
@@ -149,17 +151,11 @@ export class GroupCommit {
     return { now, stocks, byNumber, holders, stopped }
   }
 
-  /**
-   * Strong mode has no Redis to enforce a stop, so the durable row is read here, and share-locked: a stop then waits for
-   * the transactions that are on their way, and none that follows sees it open.
-   */
+  /** Strong mode has no Redis to enforce a stop, so the durable row is read here. */
   async #stopped(tx: Tx, reservations: readonly Reservation[]): Promise<ReadonlySet<string>> {
     const stopped = new Set(reservations.map((r) => r.activityId))
-    const open = await tx.allIn(
-      `SELECT activity_id FROM ${this.o.database.tables.activity} WHERE state = 'open' AND activity_id IN (??)${tx.dialect.forShare}`,
-      [...stopped],
-    )
-    for (const row of open) stopped.delete(row.activity_id as string)
+    for (const id of await openActivities(tx, this.o.database.tables.activity, [...stopped]))
+      stopped.delete(id)
     return stopped
   }
 }
@@ -199,8 +195,4 @@ function bySku(taken: readonly Taken[]) {
     else sums.set(key, { stock, units: order.quantity, witness: order.orderNo })
   }
   return [...sums.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, sum]) => sum)
-}
-
-export function describe(error: unknown): string {
-  return (error instanceof Error ? `${error.name}: ${error.message}` : String(error)).slice(0, 500)
 }

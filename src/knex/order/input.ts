@@ -1,5 +1,7 @@
 import * as check from '../../core/check.js'
+import type { OwedRelease } from '../../core/ports.js'
 import type { Reservation } from '../../core/types.js'
+import { REFUNDED } from './rows.js'
 
 /** One transaction of this size takes about a second. */
 export const MAX_ORDERS = 10_000
@@ -22,7 +24,22 @@ export function orderNos(values: readonly string[]): readonly string[] {
   return [...new Set(list(values, 'orderNos', (value) => check.id(value, 'orderNo')))]
 }
 
-/** The reason of a CLOSED row. */
+/** As `takeReleases` gave them. */
+export function releases(values: readonly OwedRelease[]): readonly OwedRelease[] {
+  return list(values, 'releases', (value: OwedRelease) => {
+    check.object(value, 'release')
+    check.text(value.id, 'release.id', 128)
+    check.id(value.lease, 'release.lease')
+    check.object(value.reservation, 'release.reservation')
+    check.id(value.reservation.orderNo, 'orderNo')
+    return value
+  })
+}
+
+/** The reason of a CLOSED row. `refunded` is not for the taking: such a row keeps its units. */
 export function reason(value: string): string {
-  return check.text(value, 'reason', 200)
+  const text = check.text(value, 'reason', 200)
+  return text === REFUNDED
+    ? check.fail('BAD_INPUT', 'reason', `other than '${REFUNDED}'`, text)
+    : text
 }

@@ -4,6 +4,7 @@ import { FlashSaleError } from '../../core/errors.js'
 import type { ManualTask, OrderBook, OrderRow, OwedRelease, Verdict } from '../../core/ports.js'
 import type { Activity, Audit, DbNumbers, Reservation, SkuRef } from '../../core/types.js'
 import { addManualTask, checkManualTask } from '../manual-tasks.js'
+import { owedReleases } from '../reconcile/owed-releases.js'
 import { Database, type DatabaseOptions } from '../sql/database.js'
 import { migrate } from '../sql/migrate.js'
 import { type SchemaDialect, schemaSql } from '../sql/schema.js'
@@ -12,9 +13,9 @@ import { find, findByBuyer, overdue, snapshot } from './find.js'
 import { GroupCommit } from './group-commit.js'
 import type { OrderHooks } from './hooks.js'
 import * as input from './input.js'
-import { released, takeReleases } from './releases.js'
+import { Releases } from './releases.js'
 import type { OnePer } from './rows.js'
-import { prepare, readNumbers, topUp } from './stock.js'
+import { prepare, readNumbers, readTopUps, topUp } from './stock.js'
 import type { StockUpdate } from './stock-rows.js'
 import { StrongMode } from './strong.js'
 import { verdictOfDecision } from './verdicts.js'
@@ -50,11 +51,13 @@ export class KnexOrderBook implements OrderBook {
   readonly #hooks: OrderHooks
   readonly #commits: GroupCommit
   readonly #strong: StrongMode
+  readonly #releases: Releases
 
   constructor(o: KnexOrderBookOptions) {
     this.#database = new Database(o)
     this.#hooks = o.hooks ?? {}
     const database = this.#database
+    this.#releases = new Releases(database)
     const onePer = choice(o.onePer, 'onePer', ['activity+sku', 'activity'])
     const stockUpdate = choice(o.stockUpdate, 'stockUpdate', ['conditional', 'optimistic'])
     this.#commits = new GroupCommit({ database, hooks: this.#hooks, onePer, stockUpdate })
@@ -141,9 +144,15 @@ export class KnexOrderBook implements OrderBook {
     )
   }
 
+  async topUps(ref: SkuRef): Promise<Awaited<ReturnType<OrderBook['topUps']>>> {
+    const checked = check.skuRef(ref)
+    return this.#database.read((on) => readTopUps(on, this.#database.tables, checked))
+  }
+
   /** Holds one connection of the pool until the loop ends or is left; on SQLite that is the only one. */
-  snapshot(ref: SkuRef): AsyncGenerator<OrderRow> {
-    return snapshot(this.#database, check.skuRef(ref))
+  snapshot(ref: SkuRef, after?: string): AsyncGenerator<OrderRow> {
+    const checked = check.skuRef(ref)
+    return snapshot(this.#database, checked, after && check.id(after, 'after'))
   }
 
   /** Throws `BAD_INPUT`, with nothing written, without a stock row, for an id used otherwise, or for too many units. */
@@ -163,11 +172,31 @@ export class KnexOrderBook implements OrderBook {
     check.object(o, 'options')
     const limit = check.int(o.limit, 'limit', 1, 1_000)
     const leaseMs = check.int(o.leaseMs, 'leaseMs', 1, 3_600_000)
-    return takeReleases(this.#database, { limit, leaseMs })
+    return this.#releases.take({ limit, leaseMs })
+  }
+
+  /** `olderThanMs` 0 to 86,400,000, `limit` 1 to 1,000. */
+  async owedReleases(
+    ref: SkuRef,
+    o: { readonly olderThanMs: number; readonly limit: number },
+  ): Promise<readonly string[]> {
+    const checked = check.skuRef(ref)
+    check.object(o, 'options')
+    return owedReleases(this.#database, checked, {
+      olderThanMs: check.int(o.olderThanMs, 'olderThanMs', 0, 86_400_000),
+      limit: check.int(o.limit, 'limit', 1, 1_000),
+    })
   }
 
   async released(orderNos: readonly string[]): Promise<void> {
-    await released(this.#database, input.orderNos(orderNos))
+    await this.#releases.done(input.orderNos(orderNos))
+  }
+
+  /** Pauses of 1 s, 5 s, 30 s, 2 min, then 10 min each; after the tenth try parked, with a manual task. */
+  async retryReleases(releases: readonly OwedRelease[], why: string): Promise<readonly string[]> {
+    const checked = input.releases(releases)
+    if (typeof why !== 'string') check.fail('BAD_INPUT', 'why', 'a string', why)
+    return this.#releases.retry(checked, why)
   }
 
   async addManualTask(task: ManualTask): Promise<void> {

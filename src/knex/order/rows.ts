@@ -49,9 +49,9 @@ export const ORDER_SELECT =
 /** ISO 4217 for "no currency": a reservation closed without a stock row has no price. */
 export const NO_CURRENCY = 'XXX'
 
-/** A row to insert: confirmed under its live key, or closed with a reason and without one. */
+/** A row to insert: confirmed or paid under its live key, or closed with a reason and without one. */
 export type NewRow =
-  | { readonly order: Order; readonly liveKey: string }
+  | { readonly order: Order; readonly liveKey: string; readonly paid?: true }
   | { readonly order: Order; readonly reason: string }
 
 /** In order of number: two transactions that insert the same numbers then meet at the first, not in a deadlock. */
@@ -70,7 +70,7 @@ export function orderInsert(rows: readonly NewRow[], now: number) {
         order.quantity,
         order.bucket,
         order.version,
-        closed ? 'CLOSED' : 'CONFIRMED',
+        closed ? 'CLOSED' : row.paid ? 'PAID' : 'CONFIRMED',
         closed ? row.reason : null,
         order.amountMinor,
         order.currency,
@@ -84,6 +84,12 @@ export function orderInsert(rows: readonly NewRow[], now: number) {
     }),
   }
 }
+
+/** The reason of a row closed by the refund of all it was paid with. Its units stay sold until the host puts them on sale. */
+export const REFUNDED = 'refunded'
+
+/** In SQL, of a row `o`: its units are not available. */
+export const HOLDS_UNITS = `(o.status IN ('CONFIRMED', 'PAID') OR o.reason = '${REFUNDED}')`
 
 const STATUS = { CONFIRMED: 'confirmed', PAID: 'paid', CLOSED: 'closed' } as const
 

@@ -75,10 +75,12 @@ export async function takeUnits(
     readonly units: number
     readonly now: number
     readonly how: StockUpdate
+    /** One of the orders that take the units, and the status it was given. */
     readonly witness: string
+    readonly witnessStatus?: 'CONFIRMED' | 'PAID'
   },
 ): Promise<boolean> {
-  const { stock, units, now, how, witness } = o
+  const { stock, units, now, how, witness, witnessStatus = 'CONFIRMED' } = o
   const conditions = ['activity_id = ?', 'sku_id = ?', 'version = ?', 'available >= ?']
   const bindings: unknown[] = [units, now, stock.activityId, stock.skuId, stock.version, units]
   if (how === 'optimistic') {
@@ -86,7 +88,7 @@ export async function takeUnits(
     bindings.push(stock.rowVersion)
   }
   const affected = await tx.run(
-    `UPDATE ${tables.stock} SET available = available - ?, row_version = row_version + 1, updated_at = ? WHERE ${conditions.join(' AND ')}${witnessed(tx, tables.order, 'CONFIRMED')}`,
+    `UPDATE ${tables.stock} SET available = available - ?, row_version = row_version + 1, updated_at = ? WHERE ${conditions.join(' AND ')}${witnessed(tx, tables.order, witnessStatus)}`,
     tx.hookRan ? [...bindings, witness] : bindings,
   )
   return affected === 1
@@ -120,7 +122,7 @@ export async function returnUnits(
  * A hook that swallows a deadlock goes on without its transaction, and so would we: what was written is gone, and the
  * stock row alone would change. Hence, after a hook, it changes only if one of the orders is seen as we left it.
  */
-function witnessed(tx: Tx, order: string, status: 'CONFIRMED' | 'CLOSED'): string {
+function witnessed(tx: Tx, order: string, status: 'CONFIRMED' | 'PAID' | 'CLOSED'): string {
   return tx.hookRan
     ? ` AND EXISTS (SELECT 1 FROM ${order} WHERE order_no = ? AND status = '${status}')`
     : ''

@@ -1,12 +1,13 @@
 import { MAX_UNITS } from '../../core/check.js'
 import { FlashSaleError } from '../../core/errors.js'
+import type { OrderBook } from '../../core/ports.js'
 import type { Activity, Audit, DbNumbers, SkuRef } from '../../core/types.js'
 import { Act } from '../activity/audit.js'
 import type { Database } from '../sql/database.js'
 import { type Column, exact } from '../sql/dialect.js'
 import type { Statements } from '../sql/statements.js'
 import type { Tx } from '../sql/tx.js'
-import { skuKeyOf } from './rows.js'
+import { HOLDS_UNITS, skuKeyOf } from './rows.js'
 import { readStocks, type Stock } from './stock-rows.js'
 
 const text = (name: string): Column => ({ name, kind: 'text' })
@@ -115,7 +116,7 @@ export async function readNumbers(
   ref: SkuRef,
 ): Promise<DbNumbers | null> {
   const [row] = await on.all(
-    `SELECT s.total, s.available, (SELECT COALESCE(SUM(o.quantity), 0) FROM ${tables.order} o WHERE o.activity_id = s.activity_id AND o.sku_id = s.sku_id AND o.status IN ('CONFIRMED', 'PAID')) AS live
+    `SELECT s.total, s.available, (SELECT COALESCE(SUM(o.quantity), 0) FROM ${tables.order} o WHERE o.activity_id = s.activity_id AND o.sku_id = s.sku_id AND ${HOLDS_UNITS}) AS live
      FROM ${tables.stock} s WHERE s.activity_id = ? AND s.sku_id = ?`,
     [ref.activityId, ref.skuId],
   )
@@ -127,6 +128,29 @@ export async function readNumbers(
     available: exact(row.available, 'available'),
     live: exact(row.live, 'live'),
   }
+}
+
+/** Read in one statement, so that the total is the one with these operations in it. */
+export async function readTopUps(
+  on: Statements,
+  tables: { readonly stock: string; readonly topUp: string },
+  ref: SkuRef,
+): Promise<Awaited<ReturnType<OrderBook['topUps']>>> {
+  const rows = await on.all(
+    `SELECT s.total, t.operation_id, t.units FROM ${tables.stock} s
+     LEFT JOIN ${tables.topUp} t ON t.activity_id = s.activity_id AND t.sku_id = s.sku_id
+     WHERE s.activity_id = ? AND s.sku_id = ?`,
+    [ref.activityId, ref.skuId],
+  )
+  const [first] = rows
+  if (!first) return null
+  const operations = rows
+    .filter((row) => row.operation_id !== null)
+    .map((row) => ({
+      operationId: row.operation_id as string,
+      units: exact(row.units, 'units'),
+    }))
+  return { total: exact(first.total, 'total'), operations }
 }
 
 /** The operation's row first: its primary key is what makes the units come once. */

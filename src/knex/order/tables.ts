@@ -54,21 +54,6 @@ export function orderTables(w: Words, t: Tables): readonly Table[] {
       },
     },
     {
-      name: t.message,
-      parts: [
-        `id ${w.autoId}`,
-        `${w.word('biz_no', 128)} NOT NULL`,
-        `${w.word('topic', 64)} NOT NULL`,
-        `payload ${w.text} NOT NULL`,
-        'status SMALLINT NOT NULL DEFAULT 0',
-        'retry_count INT NOT NULL DEFAULT 0',
-        number('next_retry_time'),
-        number('created_at'),
-        `CONSTRAINT ${t.message}_biz_no UNIQUE (biz_no)`,
-      ],
-      indexes: { by_due: 'status, next_retry_time' },
-    },
-    {
       name: t.manualTask,
       parts: [
         `id ${w.autoId}`,

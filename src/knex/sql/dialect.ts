@@ -29,6 +29,10 @@ export interface Dialect {
   readonly openWrite?: (limitMs: number, stock: string) => string
   /** Opens a transaction whose reads all see one moment. */
   readonly openView: readonly string[]
+  /** SQL for whether this server refuses writes, as a replica does: 1 or true. */
+  readonly readOnly: string
+  /** After a table's name: by this index. MySQL and MariaDB else walk an SKU from its first order for every page of it. */
+  readonly byIndex: (index: string) => string
   /** One INSERT of many rows. */
   insert(
     table: string,
@@ -68,6 +72,8 @@ const MYSQL: Dialect = {
     'SET TRANSACTION ISOLATION LEVEL REPEATABLE READ',
     'START TRANSACTION WITH CONSISTENT SNAPSHOT',
   ],
+  readOnly: '@@global.read_only',
+  byIndex: (index) => ` FORCE INDEX (${index})`,
   insert: insertValues,
   rows: ({ response }) => (response as [Record<string, unknown>[]])[0],
   affected: ({ response }) => (response as [{ affectedRows: number }])[0].affectedRows,
@@ -84,6 +90,8 @@ const PG: Dialect = {
   openWrite: (limitMs) =>
     `SELECT set_config('lock_timeout', '${limitMs}', true), set_config('statement_timeout', '${limitMs + 500}', true)`,
   openView: ['BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY'],
+  readOnly: 'pg_is_in_recovery()',
+  byIndex: () => '',
   // One array a column: half the time of a placeholder for each value.
   insert: (table, columns, rows) => ({
     sql: `INSERT INTO ${table} (${columns.map((c) => c.name).join(',')}) SELECT * FROM unnest(${columns
@@ -106,6 +114,8 @@ const SQLITE: Dialect = {
   // in between. A write that hits nothing takes the write lock first, as BEGIN IMMEDIATE would.
   openWrite: (_, stock) => `UPDATE ${stock} SET available = available WHERE 1 = 0`,
   openView: ['BEGIN'],
+  readOnly: '0',
+  byIndex: () => '',
   insert: insertValues,
   rows: ({ response }) => response as Record<string, unknown>[],
   affected: ({ response, context }) =>

@@ -14,6 +14,14 @@ export interface Tables {
   readonly terms: string
   readonly audit: string
   readonly topUp: string
+  readonly payment: string
+  readonly refund: string
+  readonly lease: string
+  readonly fence: string
+  readonly seal: string
+  readonly sealed: string
+  readonly finding: string
+  readonly saga: string
   /** The order table with readable times. */
   readonly orderView: string
 }
@@ -36,6 +44,14 @@ export function tablesOf(prefix: string = DEFAULT_PREFIX): Tables {
     terms: `${prefix}activity_terms`,
     audit: `${prefix}audit`,
     topUp: `${prefix}top_up`,
+    payment: `${prefix}payment`,
+    refund: `${prefix}refund`,
+    lease: `${prefix}lease`,
+    fence: `${prefix}fence`,
+    seal: `${prefix}seal`,
+    sealed: `${prefix}sealed`,
+    finding: `${prefix}finding`,
+    saga: `${prefix}saga`,
     orderView: `${prefix}order_readable`,
   }
 }

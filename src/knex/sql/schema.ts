@@ -1,4 +1,9 @@
 import { orderTables } from '../order/tables.js'
+import { outboxTables } from '../outbox/tables.js'
+import { paymentTables } from '../payment/tables.js'
+import { sealTables } from '../reconcile/seal-tables.js'
+import { reconcileTables } from '../reconcile/tables.js'
+import { sagaTables } from '../saga/tables.js'
 import { type Tables, tablesOf } from './names.js'
 
 /** Databases with a dialect of DDL of their own. */
@@ -69,7 +74,14 @@ export const id = (w: Words, name: string) => `${w.word(name, 64)} NOT NULL`
 export const number = (name: string) => `${name} BIGINT NOT NULL`
 
 /** Version 1. A later version adds a list of statements that find these tables and change them. */
-const TABLES: readonly ((w: Words, t: Tables) => readonly Table[])[] = [orderTables]
+const TABLES: readonly ((w: Words, t: Tables) => readonly Table[])[] = [
+  orderTables,
+  outboxTables,
+  paymentTables,
+  reconcileTables,
+  sealTables,
+  sagaTables,
+]
 
 export interface TableStatements {
   readonly name: string

@@ -92,9 +92,15 @@ export class SaleModel {
       this[to === 'paid' ? 'sold' : 'frozen'] += quantity
       return 'adopted'
     }
-    if (rec.state === to) return 'already'
-    if (rec.state === 'released') return 'refused'
-    if (rec.state === 'paid') return to === 'released' ? 'refused' : 'already'
+    if (rec.state === 'released') return to === 'released' ? 'already' : 'refused'
+    if (rec.state === 'paid' && to === 'released') return 'refused'
+    // A live order has the mark as soon as no other live one has it.
+    const homeless = rec !== mark && (!mark || mark.state === 'released')
+    if (homeless && to !== 'released') {
+      this.beside.delete(key)
+      this.marks.set(userId, rec)
+    }
+    if (rec.state === to || rec.state === 'paid') return homeless ? 'done' : 'already'
     if (rec.state === 'held') {
       this.pending -= rec.quantity
       this.waiting -= 1

@@ -1,0 +1,99 @@
+import type { PaymentOpened, PaymentRequest } from '../../core/payment.js'
+import type { Json } from '../../core/types.js'
+import type { Database } from '../sql/database.js'
+import { changePayment, insertPayment, NEVER, orderByNo, paymentsWhere } from './rows.js'
+
+export interface OpenQuestion {
+  readonly orderNo: string
+  readonly userId: string
+  readonly channel: string
+  readonly paymentId: string
+  readonly leaseMs: number
+}
+
+/** The row is durable before the channel hears of the payment; whoever asks the channel holds its lease. */
+export function openPayment(database: Database, q: OpenQuestion): Promise<PaymentOpened> {
+  const { tables } = database
+  return database.write(async (tx): Promise<PaymentOpened> => {
+    const order = await orderByNo(tx, tables, q.orderNo)
+    if (order?.userId !== q.userId) return { status: 'not-found' }
+    if (order.status === 'paid') return { status: 'paid' }
+    if (order.status === 'closed') return { status: 'closed', reason: order.reason ?? '' }
+    const now = await tx.now()
+    if (order.payBy <= now) return { status: 'too-late' }
+    if (order.amountMinor === 0) return { status: 'free' }
+    const { amountMinor, currency, userId, orderNo, payBy } = order
+    const askKey = `${orderNo}|${q.channel}`
+    const request = (paymentId: string): PaymentRequest => {
+      return { paymentId, orderNo, userId, amountMinor, currency, payBy }
+    }
+    const lease = { tries: 1, next_at: now + q.leaseMs }
+    const [there] = await paymentsWhere(tx, tables, 'ask_key = ?', [askKey])
+    if (!there) {
+      await insertPayment(
+        tx,
+        tables,
+        {
+          payment_id: q.paymentId,
+          channel: q.channel,
+          ask_key: askKey,
+          order_no: orderNo,
+          activity_id: order.activityId,
+          sku_id: order.skuId,
+          user_id: userId,
+          status: 'CREATED',
+          amount_minor: amountMinor,
+          currency,
+          ...lease,
+        },
+        now,
+      )
+      return { status: 'ask', request: request(q.paymentId), again: false }
+    }
+    if (there.status !== 'created') return { status: 'paid' }
+    const { paymentId, cashier } = there
+    if (cashier !== null) return { status: 'created', request: request(paymentId), cashier }
+    // A repeat of this very transaction, after a lost answer to its COMMIT.
+    if (paymentId === q.paymentId)
+      return { status: 'ask', request: request(paymentId), again: false }
+    if (there.nextAt > now) return { status: 'asking', request: request(paymentId) }
+    await changePayment(tx, tables, there, { ...lease, tries: there.tries + 1 }, now)
+    return { status: 'ask', request: request(paymentId), again: true }
+  })
+}
+
+/** Somebody looks after it again at its order's deadline. */
+export async function paymentOpened(
+  database: Database,
+  paymentId: string,
+  cashier: Json,
+): Promise<void> {
+  const { tables } = database
+  await database.write((tx) =>
+    tx.run(
+      `UPDATE ${tables.payment} SET cashier = ?, tries = 0, next_at = COALESCE((SELECT o.pay_by FROM ${tables.order} o WHERE o.order_no = ${tables.payment}.order_no), 0)
+       WHERE payment_id = ? AND status = 'CREATED'`,
+      [JSON.stringify(cashier), paymentId],
+    ),
+  )
+}
+
+/** The way is free for another payment of the same order and channel. */
+export async function paymentWithdrawn(database: Database, paymentId: string): Promise<void> {
+  await database.write((tx) =>
+    tx.run(
+      `UPDATE ${database.tables.payment} SET status = 'CLOSED', ask_key = NULL, next_at = ${NEVER}, updated_at = ${tx.dialect.now} WHERE payment_id = ? AND status = 'CREATED'`,
+      [paymentId],
+    ),
+  )
+}
+
+/** Nothing of what was reported is there; a later word about the same trade may still place it. */
+export async function paymentUnfounded(database: Database, paymentId: string): Promise<void> {
+  await database.write((tx) =>
+    tx.run(
+      `UPDATE ${database.tables.payment} SET captured_minor = 0, next_at = ${NEVER}, updated_at = ${tx.dialect.now} WHERE payment_id = ? AND status = 'ANOMALY' AND refunding_minor = 0`,
+      [paymentId],
+    ),
+  )
+}

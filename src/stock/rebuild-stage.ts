@@ -1,0 +1,103 @@
+import * as check from '../core/check.js'
+import { FlashSaleError } from '../core/errors.js'
+import type { OrderBook, OrderRow } from '../core/ports.js'
+import type { SkuRef } from '../core/types.js'
+import type { RebuildKeys } from '../redis/keys.js'
+import type { ScriptReply, ScriptRunner } from '../redis/run-script.js'
+import { rebuildStage, rebuildStageTopUps } from '../redis/scripts.generated.js'
+
+/** Orders of one script: under 1 ms of Lua. */
+const PAGE = 256
+/** What nobody carries on with is gone after this. */
+const KEEP_MS = 600_000
+const ATTEMPTS = 5
+
+/** What was collected of one SKU. */
+export interface Staged {
+  readonly total: number
+  readonly frozen: number
+  readonly sold: number
+  readonly orders: number
+  readonly stockFields: number
+  readonly doneFields: number
+}
+
+interface Stage {
+  readonly runner: ScriptRunner
+  readonly keys: RebuildKeys
+  readonly orders: Pick<OrderBook, 'snapshot' | 'topUps'>
+  readonly signal: AbortSignal | undefined
+}
+
+/** Collects S, the top-ups in it and all orders of one SKU, some at a time. `tombstones` hears how many closed ones there are. */
+export async function stageSku(
+  { runner, keys, orders, signal }: Stage,
+  ref: SkuRef,
+  tombstones: (fields: number) => void,
+): Promise<Staged> {
+  // S before the orders: a top-up in between is applied again by its id, and pays what was booked in `over`.
+  const topUps = await orders.topUps(ref)
+  if (!topUps) check.fail('BAD_INPUT', 'skuId', 'of an SKU with a stock row', ref.skuId)
+  const operations = topUps.operations.map((o): readonly [string, string] => [
+    check.id(o.operationId, 'operationId'),
+    String(check.int(o.units, 'units of a top-up', -check.MAX_UNITS, check.MAX_UNITS)),
+  ])
+  let stockFields = 0
+  for (let i = 0; i === 0 || i < operations.length; i += PAGE) {
+    const some = operations.slice(i, i + PAGE)
+    const args = { keepMs: KEEP_MS, count: some.length }
+    const more = { args: some.flat() }
+    const stage = () => runner.run(rebuildStageTopUps, { stock: keys.stock(ref.skuId) }, args, more)
+    stockFields = Number((await again(stage))[1])
+  }
+
+  const sums = { frozen: 0, sold: 0, orders: 0, doneFields: 0 }
+  const place = { released: keys.released, done: keys.done(ref.skuId) }
+  let page: string[] = []
+  const flush = async () => {
+    signal?.throwIfAborted()
+    const args = { keepMs: KEEP_MS, count: page.length / 4 }
+    const more = { args: page }
+    const reply = await again(() => runner.run(rebuildStage, place, args, more))
+    tombstones(Number(reply[1]))
+    sums.doneFields = Number(reply[2])
+    page = []
+  }
+  for await (const row of orders.snapshot(ref)) {
+    const kept = keptOf(row)
+    if (kept.state === 'p') sums.sold += row.quantity
+    else if (kept.state === 'c') sums.frozen += row.quantity
+    sums.orders++
+    page.push(...kept.args)
+    if (page.length >= 4 * PAGE) await flush()
+  }
+  await flush()
+  const total = check.int(topUps.total, 'total', 0, check.MAX_UNITS)
+  return { total, ...sums, stockFields }
+}
+
+/** What Redis keeps of an order. The token that was used is not known any more; its buyer is barred by his order. */
+function keptOf(row: OrderRow): { readonly state: 'c' | 'p' | 'r'; readonly args: string[] } {
+  const orderNo = check.id(row.orderNo, 'orderNo of an order')
+  const userId = check.id(row.userId, 'userId of an order')
+  const quantity = check.int(row.quantity, 'quantity of an order', 1, 1_000)
+  const at = check.instant(row.reservedAt, 'reservedAt of an order')
+  // A refund closes a paid order; whether its units go back on sale is decided by a top-up, and until then they are sold.
+  const refunded = row.status === 'closed' && row.reason === 'refunded'
+  const state = row.status === 'paid' || refunded ? 'p' : row.status === 'confirmed' ? 'c' : 'r'
+  const reason = (row.reason ?? 'closed').replace(/[|\n]/g, ' ').slice(0, 100)
+  const record = `${state}|${orderNo}|${quantity}|${at}|`
+  return { state, args: [userId, orderNo, record, state === 'r' ? reason : ''] }
+}
+
+/** A script that may run twice is simply sent again when no answer came. */
+export async function again(run: () => Promise<ScriptReply>): Promise<ScriptReply> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await run()
+    } catch (error) {
+      const unknown = error instanceof FlashSaleError && error.code === 'OUTCOME_UNKNOWN'
+      if (!unknown || attempt === ATTEMPTS) throw error
+    }
+  }
+}

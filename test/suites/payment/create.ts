@@ -1,0 +1,141 @@
+import { newOrderNo } from 'flash-sale-kit'
+import { describe, expect, it } from 'vitest'
+import type { DatabaseKind } from '../../harness/databases.js'
+import { openTill, PRICE, tally, useBackend } from './kit.js'
+
+export function createSuite(kind: DatabaseKind): void {
+  describe(`Payments.create on ${kind}`, () => {
+    const backend = useBackend(kind)
+
+    it('P1: only the owner of a CONFIRMED order before its deadline gets a payment', async () => {
+      const till = await openTill(backend())
+      const ask = (orderNo: string, userId: string) =>
+        till.payments.create({ orderNo, userId, channel: 'wx' })
+      const held = await till.held('ann')
+      expect(await ask(held.orderNo, 'ann')).toEqual({ status: 'not-found' })
+      await till.orders.confirm([held])
+      expect(await ask(held.orderNo, 'bob')).toEqual({ status: 'not-found' })
+      expect(till.wx.calls.create).toBe(0)
+      const made = await ask(held.orderNo, 'ann')
+      expect(made).toMatchObject({
+        status: 'created',
+        payment: { orderNo: held.orderNo, userId: 'ann', amountMinor: PRICE, currency: 'CNY' },
+      })
+
+      const late = await till.order('cy')
+      await till.expire(late.orderNo)
+      expect(await ask(late.orderNo, 'cy')).toEqual({ status: 'too-late' })
+      await till.payments.close({ orderNo: late.orderNo, reason: 'risk' })
+      expect(await ask(late.orderNo, 'cy')).toEqual({ status: 'closed', reason: 'risk' })
+      const paid = await till.order('di')
+      await till.payments.notice(await till.paid(paid))
+      expect(await ask(paid.orderNo, 'di')).toEqual({ status: 'paid' })
+    })
+
+    it('P1: a repeat gives the same payment, also eight at once from two processes', async () => {
+      const till = await openTill(backend())
+      const { orderNo } = await till.order('ann')
+      const both = [till.payments, till.another()]
+      const question = { orderNo, userId: 'ann', channel: 'wx' }
+      const answers = await Promise.all(
+        Array.from({ length: 8 }, (_, i) => (both[i % 2] ?? till.payments).create(question)),
+      )
+      const again = await till.payments.create(question)
+      const ids = [...answers, again].map((a) =>
+        a.status === 'created'
+          ? a.payment.paymentId
+          : a.status === 'unknown'
+            ? a.paymentId
+            : a.status,
+      )
+      expect(new Set(ids).size).toBe(1)
+      expect(again.status).toBe('created')
+      expect(till.wx.calls.create).toBe(1)
+      const other = await till.payments.create({ ...question, channel: 'ali' })
+      expect(other).toMatchObject({ status: 'created' })
+      expect(await till.book.find([orderNo])).toHaveLength(2)
+    })
+
+    it('P1: a create whose answer was lost is looked up before a second one', async () => {
+      const till = await openTill(backend())
+      const { orderNo } = await till.order('ann')
+      const question = { orderNo, userId: 'ann', channel: 'wx' }
+      till.wx.fail('create', 'lost-answer')
+      const lost = await till.payments.create(question)
+      expect(lost).toMatchObject({ status: 'unknown' })
+      // Until its lease ends nobody else asks.
+      expect(await till.payments.create(question)).toEqual(lost)
+      expect(till.wx.calls).toMatchObject({ create: 1, query: 0 })
+      await till.knex('seckill_payment').where({ order_no: orderNo }).update({ next_at: 1 })
+      expect(await till.payments.create(question)).toMatchObject({ status: 'created' })
+      expect(till.wx.calls).toMatchObject({ create: 1, query: 1 })
+    })
+
+    it('P1: a create that never arrived is made after the look, with the same id', async () => {
+      const till = await openTill(backend())
+      const { orderNo } = await till.order('ann')
+      const question = { orderNo, userId: 'ann', channel: 'wx' }
+      till.wx.fail('create', 'unreached')
+      const lost = await till.payments.create(question)
+      await till.knex('seckill_payment').where({ order_no: orderNo }).update({ next_at: 1 })
+      till.wx.fail('query', 'unreached')
+      expect(await till.payments.create(question)).toEqual(lost)
+      await till.knex('seckill_payment').where({ order_no: orderNo }).update({ next_at: 1 })
+      const made = await till.payments.create(question)
+      expect(made).toMatchObject({
+        status: 'created',
+        payment: { paymentId: lost.status === 'unknown' ? lost.paymentId : '' },
+      })
+      expect(till.wx.calls.create).toBe(1)
+    })
+
+    it('P1: a create that is silent is unknown; the keeper looks it up', async () => {
+      const till = await openTill(backend())
+      const order = await till.order('ann')
+      const question = { orderNo: order.orderNo, userId: 'ann', channel: 'wx' }
+      till.wx.fail('create', 'silent')
+      expect(await till.payments.create(question)).toMatchObject({ status: 'unknown' })
+      await till.round()
+      expect(await till.payments.create(question)).toMatchObject({ status: 'created' })
+      expect(till.wx.calls).toMatchObject({ create: 1, query: 1 })
+    })
+
+    it('P1: money that the look finds is applied', async () => {
+      const till = await openTill(backend())
+      const order = await till.order('ann')
+      const question = { orderNo: order.orderNo, userId: 'ann', channel: 'wx' }
+      till.wx.fail('create', 'lost-answer')
+      const lost = await till.payments.create(question)
+      till.wx.pay(lost.status === 'unknown' ? lost.paymentId : '')
+      await till.knex('seckill_payment').where({ order_no: order.orderNo }).update({ next_at: 1 })
+      expect(await till.payments.create(question)).toEqual({ status: 'paid' })
+      expect((await till.row(order.orderNo)).status).toBe('paid')
+      await till.sound()
+    })
+
+    it('P1: a refusal of the channel is final for that payment only', async () => {
+      const till = await openTill(backend())
+      const { orderNo } = await till.order('ann')
+      const question = { orderNo, userId: 'ann', channel: 'wx' }
+      till.wx.fail('create', 'refused')
+      expect(await till.payments.create(question)).toMatchObject({ status: 'refused' })
+      expect(await till.payments.create(question)).toMatchObject({ status: 'created' })
+      expect(tally(await till.book.find([orderNo]))).toEqual({ closed: 1, created: 1 })
+    })
+
+    it('snapshot and find show the payments of an SKU in order of number', async () => {
+      const till = await openTill(backend())
+      const numbers: string[] = []
+      for (const user of ['a', 'b', 'c']) {
+        const order = await till.order(user)
+        numbers.push(order.orderNo)
+        await till.asked(order)
+      }
+      const seen: string[] = []
+      for await (const payment of till.book.snapshot(till.ref)) seen.push(payment.orderNo)
+      expect(seen).toEqual([...numbers].sort())
+      expect(await till.book.find([newOrderNo()])).toEqual([])
+      expect(await till.book.find(numbers)).toHaveLength(3)
+    })
+  })
+}

@@ -1,0 +1,3 @@
+import { outboxSuite } from '../suites/outbox.js'
+
+outboxSuite('sqlite')

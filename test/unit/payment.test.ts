@@ -1,0 +1,3 @@
+import { paymentSuite } from '../suites/payment.js'
+
+paymentSuite('sqlite')

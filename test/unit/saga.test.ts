@@ -1,0 +1,3 @@
+import { sagaSuite } from '../suites/saga.js'
+
+sagaSuite('sqlite')
