@@ -2,23 +2,35 @@
  * A shop on Express that sells through the whole pipeline:
  *
  *   REDIS_URL=redis://127.0.0.1:6379 DB_URL=mysql://app:app@127.0.0.1/app \
- *   TOKEN_KEY=$(openssl rand -base64 32) PORT=8080 npx tsx examples/express/server.ts
+ *   TOKEN_KEY=$(openssl rand -base64 32) CHANNEL_KEY=$(openssl rand -base64 32) PORT=8080 \
+ *   npx tsx examples/express/server.ts
  *
  * Put an activity on sale with examples/express/operate.ts; there are no routes for operators.
  */
+import { randomUUID } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import { pathToFileURL } from 'node:url'
 import express from 'express'
-import { FlashSale, MemoryQueue, TokenIssuer } from 'flash-sale-kit'
+import {
+  FlashSale,
+  MemoryQueue,
+  ReconcileRunner,
+  TokenIssuer,
+  TriangleReconciler,
+} from 'flash-sale-kit'
 import { seckillErrors, seckillExpress } from 'flash-sale-kit/express'
 import {
   KnexActivityControl,
   KnexActivityStore,
+  KnexFences,
+  KnexLeases,
   KnexOrderBook,
+  KnexPaymentBook,
   type Order,
 } from 'flash-sale-kit/knex'
 import { Redis } from 'ioredis'
 import knexFactory, { type Knex } from 'knex'
+import { openPayments, paymentRoutes } from './payments.js'
 
 type Env = Readonly<Record<string, string | undefined>>
 
@@ -62,23 +74,48 @@ export function openShop(env: Env) {
   redis.on('error', (error) => console.error('redis', error.message)) // commands reject for themselves
   const activities = new KnexActivityStore({ knex })
   const queue = new MemoryQueue()
+  const orders = new KnexOrderBook({ knex, hooks: { onConfirm: insertShopOrders } })
+  const events = {
+    onAlert: (code: string, detail: object) => console.error('alert', code, detail),
+  }
   const sale = new FlashSale({
     redis,
     queue,
     activities,
     control: new KnexActivityControl({ knex }),
-    orders: new KnexOrderBook({ knex, hooks: { onConfirm: insertShopOrders } }),
+    fences: new KnexFences({ knex }),
+    orders,
     tokens: new TokenIssuer({
       keys: [{ kid: 'k1', secret: Buffer.from(required(env, 'TOKEN_KEY'), 'base64') }],
     }),
-    events: { onAlert: (code, detail) => console.error('alert', code, detail) },
+    events,
   })
+  const book = new KnexPaymentBook({ knex })
+  const payments = openPayments({ book, orders, ledger: sale.stock, events })
+  const leases = new KnexLeases({ knex })
+  const reconciler = new ReconcileRunner({
+    reconciler: new TriangleReconciler({ stock: sale.stock, orders, activities, payments: book }),
+    activities,
+    leases,
+    events,
+  })
+  const background = [payments.keeper(), reconciler]
   const close = async () => {
+    await Promise.all(background.map((one) => one.stop()))
     await sale.stop({ drainMs: 5_000 })
     await knex.destroy()
     redis.disconnect()
   }
-  return { sale, queue, activities, migrate: () => migrate(knex), close }
+  return {
+    sale,
+    payments,
+    leases,
+    background,
+    queue,
+    activities,
+    migrate: () => migrate(knex),
+    close,
+  }
 }
 
 export async function startServer(env: Env) {
@@ -87,12 +124,16 @@ export async function startServer(env: Env) {
   await shop.migrate()
   sale.worker({ ordersPerSecond: Number(env['ORDERS_PER_SECOND'] ?? 800) })
   sale.relay()
+  sale.guardian({ leases: shop.leases })
   await sale.start()
+  for (const one of shop.background) await one.start()
 
   const app = express().disable('x-powered-by')
   app.set('trust proxy', 'loopback') // only a gateway on this machine is believed about whose request it is
-  app.use(express.json({ limit: '4kb' }))
   const onError = (error: unknown) => console.error('seckill', error)
+  const channelKey = env['CHANNEL_KEY'] ?? randomUUID() // without one no callback is believed
+  app.use('/api/pay', paymentRoutes(shop.payments, { signedInUser, channelKey }))
+  app.use(express.json({ limit: '4kb' }))
   app.use('/api/seckill', seckillExpress(sale, { buyer: signedInUser, onError }), seckillErrors)
 
   const server = app.listen(Number(env['PORT'] ?? 8080), env['HOST'] ?? '127.0.0.1')

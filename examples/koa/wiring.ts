@@ -63,10 +63,14 @@ export function wire(o: { redis: RedisLike; knex: Knex; tokenKey: Uint8Array }) 
         if (due === 'send') await stock.delivered(batch, await deliver(batch))
         else await settle([batch], await orders.closeUnbooked(batch.reservations, 'lost'))
     const owed = await orders.takeReleases({ limit: 256, leaseMs: 5_000 })
-    await stock.move(
-      owed.map(({ reservation, reason }) => ({ to: 'released', reservation, reason })),
-    )
-    await orders.released(owed.map((release) => release.reservation.orderNo))
+    try {
+      await stock.move(
+        owed.map(({ reservation, reason }) => ({ to: 'released', reservation, reason })),
+      )
+      await orders.released(owed.map((release) => release.reservation.orderNo))
+    } catch (error) {
+      await orders.retryReleases(owed, String(error))
+    }
   }
 
   const sale: Sale = {

@@ -1,8 +1,9 @@
 import { existsSync } from 'node:fs'
+import type { Need } from '../../test/harness/binaries.js'
 import { provision } from '../provision.js'
 import type { Measured } from './measure.js'
 
-const NAMES = ['admission', 'latency', 'confirm', 'reconcile', 'http'] as const
+const NAMES = ['admission', 'latency', 'confirm', 'reconcile', 'http', 'rocketmq'] as const
 
 const HELP = `npm run bench -- ${NAMES.join('|')} [--json]
 
@@ -12,15 +13,22 @@ rounds: on a machine that is shared or of another make the ratios still hold.
 
 The last line is JSON: {"bench", "ratios", "medians"}. With --json it is the only one.`
 
+/** What a bench needs beyond Redis and databases. */
+const MORE: { readonly [bench in (typeof NAMES)[number]]?: readonly Need[] } = {
+  http: ['load'],
+  rocketmq: ['brokers'],
+}
+
 type Bench = (o: { readonly log: (line: string) => void }) => Promise<Measured>
 
 async function main(args: readonly string[]): Promise<number> {
-  const [name, ...more] = args.filter((arg) => arg !== '--json')
-  if (name === '--help' || name === '-h') {
+  const [asked, ...more] = args.filter((arg) => arg !== '--json')
+  if (asked === '--help' || asked === '-h') {
     console.log(HELP)
     return 0
   }
-  if (!NAMES.some((known) => known === name) || more.length > 0) {
+  const name = NAMES.find((known) => known === asked)
+  if (!name || more.length > 0) {
     console.error(`name one of: ${NAMES.join(', ')}`)
     return 2
   }
@@ -29,7 +37,7 @@ async function main(args: readonly string[]): Promise<number> {
     console.error(`the bench ${name} comes with a later version`)
     return 2
   }
-  provision(name === 'http' ? ['core', 'load'] : ['core'])
+  provision(['core', ...(MORE[name] ?? [])])
   const { run } = (await import(file.href)) as { readonly run: Bench }
   const quiet = args.includes('--json')
   const { ratios, medians } = await run({ log: quiet ? () => {} : console.log })

@@ -1,104 +1,86 @@
-import { type Activity, FlashSale, newOrderNo } from 'flash-sale-kit'
-import { KnexActivityControl, KnexActivityStore, KnexOrderBook } from 'flash-sale-kit/knex'
-import { RocketmqQueue } from 'flash-sale-kit/rocketmq'
+import { type Activity, type FlashSale, newOrderNo } from 'flash-sale-kit'
 import type { Knex } from 'knex'
 import { Producer } from 'rocketmq-client-nodejs'
 import { messageText } from '../../src/core/message.js'
-import { freshDatabase } from '../../test/harness/databases.js'
-import { freshRedis } from '../../test/harness/redis.js'
-import { startMariadb, startRocketmq } from '../../test/harness/services.js'
 import { type Measured, median, rounded } from './measure.js'
+import { SINGLE_TOPIC, setUp } from './rocketmq-stage.js'
 
 const ROUNDS = 5
 const WINNERS = 20_000
 /** Callers that wait for an answer at any moment. */
 const CALLERS = 512
-/** Enough that a round takes some seconds. */
-const SINGLES = 4_000
-/** Sends under way at any moment. Of 1, 32, 128 and 256 the fastest here. */
-const SENDERS = 128
-const TOPIC = 'bench'
-/** Read by nobody. */
-const SINGLE_TOPIC = 'bench-singles'
-const GROUP = 'bench-workers'
+/** Messages of one order: one after the other, and as many at once as make it no faster to have more (16 to 256 tried). */
+const SINGLES = { oneByOne: { count: 400, atOnce: 1 }, manyAtOnce: { count: 4_000, atOnce: 32 } }
 const SKU = 's1'
 const AUDIT = { actor: 'bench', reason: 'measure' }
 
+const NAMES = ['queued', 'confirmed', 'oneByOne', 'manyAtOnce'] as const
+type Name = (typeof NAMES)[number]
+type Rates = Readonly<Record<Name, number>>
+
 /**
  * A burst of winners from the first click to the last confirmed row, over RocketMQ in batches, against what the same
- * client sends a second when each order is a message of its own: by turns, to the same broker. MariaDB with
- * flushed commits, Redis, the broker and the one process of the sale share the cores.
+ * client only sends a second when each order is a message of its own: by turns, to the same broker. All servers share the
+ * cores with the two processes of the sale.
  */
 export async function run(o: { readonly log: (line: string) => void }): Promise<Measured> {
-  const [{ redis, destroy }, server, broker] = await Promise.all([
-    freshRedis(),
-    startMariadb({ flush: 1 }),
-    startRocketmq(),
-  ])
-  const db = await freshDatabase('mariadb', { server })
-  for (const topic of [TOPIC, SINGLE_TOPIC]) await broker.createTopic(topic, { type: 'FIFO' })
-  await broker.createGroup(GROUP)
-  await KnexOrderBook.migrate(db.knex)
-  const { endpoints } = broker
-  const activities = new KnexActivityStore({ knex: db.knex })
-  const sale = new FlashSale({
-    redis,
-    queue: new RocketmqQueue({ endpoints, topic: TOPIC, group: GROUP }),
-    orders: new KnexOrderBook({ knex: db.knex }),
-    activities,
-    control: new KnexActivityControl({ knex: db.knex }),
-    // Where the cores are elsewhere for a while nobody is to hear `busy`: the rate is measured here.
-    stock: { maxWaitMs: 10_000 },
-    events: { onAlert: (code, detail) => o.log(`${code} ${JSON.stringify(detail)}`) },
-  })
-  sale.worker({ ordersPerSecond: 100_000 })
-  sale.relay()
-  await sale.start()
+  const { sale, activities, knex, endpoints, tearDown } = await setUp()
   const single = await singleSender(endpoints)
-  const confirmed: number[] = []
-  const sent: number[] = []
+  const seen: Rates[] = []
   try {
     for (let round = 0; round <= ROUNDS; round++) {
       const activity = activityOf(`round${round}`)
       await activities.save(activity)
       await sale.warmUp(activity.activityId, AUDIT)
       await sale.control(activity.activityId, 'open', AUDIT)
-      const [batches, singles] = [await burst(sale, db.knex, activity), await single.rate()]
+      const rates = {
+        ...(await burst(sale, knex, activity)),
+        oneByOne: await single.rate(SINGLES.oneByOne),
+        manyAtOnce: await single.rate(SINGLES.manyAtOnce),
+      }
       await sale.control(activity.activityId, 'stopped', AUDIT)
-      if (round === 0) continue // warms up
-      o.log(`round ${round}: ${rounded(batches)} orders/s confirmed, ${rounded(singles)} sends/s`)
-      confirmed.push(batches)
-      sent.push(singles)
+      o.log(`${round === 0 ? 'warming up' : `round ${round}`}: ${inWords(rates)}`)
+      if (round > 0) seen.push(rates)
     }
   } finally {
-    await Promise.all([sale.stop(), single.close()])
-    await Promise.all([destroy(), db.destroy()])
-    await Promise.all([server.stop(), broker.stop()])
+    await single.close()
+    await tearDown()
   }
+  const of = (name: Name) => rounded(median(seen.map((rates) => rates[name])))
+  /** Each round is compared with itself: both sides had the same weather. */
+  const ratio = (a: Name, b: Name) => rounded(median(seen.map((rates) => rates[a] / rates[b])))
   return {
     ratios: {
-      /** At least 10. Each round is compared with itself: both sides had the same weather. */
-      confirmedOrdersToSingleSends: rounded(
-        median(confirmed.map((rate, i) => rate / (sent[i] ?? 0))),
-      ),
+      /** At least 10. */
+      confirmedToOneByOne: ratio('confirmed', 'oneByOne'),
+      confirmedToManyAtOnce: ratio('confirmed', 'manyAtOnce'),
+      queuedToManyAtOnce: ratio('queued', 'manyAtOnce'),
     },
     medians: {
-      confirmedOrdersPerSecond: rounded(median(confirmed)),
-      singleSendsPerSecond: rounded(median(sent)),
+      confirmedOrdersPerSecond: of('confirmed'),
+      queuedOrdersPerSecond: of('queued'),
+      singleSendsPerSecondOneByOne: of('oneByOne'),
+      singleSendsPerSecondManyAtOnce: of('manyAtOnce'),
     },
   }
 }
 
-/** Orders a second, from the first click until the last of them is a row. */
-async function burst(sale: FlashSale, knex: Knex, { activityId }: Activity): Promise<number> {
+function inWords({ queued, confirmed, oneByOne, manyAtOnce }: Rates): string {
+  const orders = `${rounded(queued)} orders/s queued, ${rounded(confirmed)} confirmed`
+  return `${orders}; ${rounded(oneByOne)} sends/s one by one, ${rounded(manyAtOnce)} many at once`
+}
+
+/** Orders a second, from the first click until the last buyer is told that he is queued, and until the last row. */
+async function burst(sale: FlashSale, knex: Knex, { activityId }: Activity) {
   const begun = performance.now()
   await inParallel(CALLERS, WINNERS, async (i) => {
     const buyer = { userId: `u${i}`, ip: '127.0.0.1' }
     const { status } = await sale.submit({ activityId, skuId: SKU, buyer })
     if (status !== 'queued') throw new Error(`a winner was told ${status}`)
   })
+  const queued = perSecond(WINNERS, begun)
   while (await isUnsold(knex, activityId)) await new Promise((resolve) => setTimeout(resolve, 5))
-  return perSecond(WINNERS, begun)
+  return { queued, confirmed: perSecond(WINNERS, begun) }
 }
 
 /** The unit of an order leaves this row in the commit that writes the order. */
@@ -113,10 +95,10 @@ async function singleSender(endpoints: string) {
   const producer = new Producer({ endpoints, namespace: '', logger, maxAttempts: 1 })
   await producer.startup()
   return {
-    async rate(): Promise<number> {
-      const bodies = Array.from({ length: SINGLES }, () => Buffer.from(messageOfOne()))
+    async rate(o: { readonly count: number; readonly atOnce: number }): Promise<number> {
+      const bodies = Array.from({ length: o.count }, () => Buffer.from(messageOfOne()))
       const begun = performance.now()
-      await inParallel(SENDERS, SINGLES, async (i) => {
+      await inParallel(o.atOnce, o.count, async (i) => {
         const body = bodies[i] as Buffer
         await producer.send({
           topic: SINGLE_TOPIC,
@@ -125,7 +107,7 @@ async function singleSender(endpoints: string) {
           body,
         })
       })
-      return perSecond(SINGLES, begun)
+      return perSecond(o.count, begun)
     },
     close: () => producer.shutdown(),
   }

@@ -323,7 +323,10 @@ export interface FindingLog {
   ): Promise<void>
   settled(
     activityId: string,
-    outcomes: readonly { readonly id: string; readonly status: 'repaired' | 'gone' | 'manual' }[],
+    outcomes: readonly {
+      readonly id: string
+      readonly status: 'repaired' | 'gone' | 'manual' | 'later'
+    }[],
   ): Promise<void>
 }
 

@@ -5,7 +5,7 @@ import { MAX_TRIES } from '../core/tries.js'
 import { call, type DueMessage, NoAnswer, type OutboxHandler } from './handler.js'
 import { Holding } from './holding.js'
 
-export interface DeliveryOptions {
+interface DeliveryOptions {
   readonly outbox: Outbox
   readonly handler: OutboxHandler
   readonly leaseMs: number

@@ -60,21 +60,31 @@ export class PaymentKeeper implements Background {
   /** One round. What is not done in it is done in the next; one that fails does not hold up the others. */
   async run(signal: AbortSignal = new AbortController().signal): Promise<void> {
     const { book, leaseMs } = this.#parts
+    const some = { limit: this.#concurrency, leaseMs }
     await this.#closeOverdue(signal)
-    const due = await book.takePayments({ limit: PAGE, leaseMs })
-    await this.#each(due, signal, (one) => this.#lookAfter(one))
-    const jobs = await book.takeRefunds({ limit: PAGE, leaseMs })
-    await this.#each(jobs, signal, (job) => makeRefund(this.#parts, job))
+    await this.#drain(
+      signal,
+      () => book.takePayments(some),
+      (due) => this.#lookAfter(due),
+    )
+    await this.#drain(
+      signal,
+      () => book.takeRefunds(some),
+      (job, takenAt) => makeRefund(this.#parts, job, takenAt),
+    )
   }
 
   /** The channel first: money that is there pays the order, and nobody can pay it any more once it is closed. */
   async #closeOverdue(signal: AbortSignal): Promise<void> {
-    const overdue = await this.#parts.book.overdue({ limit: PAGE })
-    const closing: string[] = []
-    await this.#each(overdue, signal, async (order) => {
-      if (await this.#mayClose(order)) closing.push(order.orderNo)
-    })
-    if (closing.length > 0) await closeOrders(this.#parts, closing, UNPAID)
+    for (let full = true; full && !signal.aborted; ) {
+      const overdue = await this.#parts.book.overdue({ limit: PAGE })
+      const closing: string[] = []
+      await this.#each(overdue, signal, async (order) => {
+        if (await this.#mayClose(order)) closing.push(order.orderNo)
+      })
+      if (closing.length > 0) await closeOrders(this.#parts, closing, UNPAID)
+      full = closing.length === PAGE
+    }
   }
 
   async #mayClose({ lateMs, payments }: OverdueOrder): Promise<boolean> {
@@ -159,14 +169,28 @@ export class PaymentKeeper implements Background {
     return captured.status !== 'waiting'
   }
 
+  /** Takes no more at a time than it works on at once, so that no lease runs out before its turn comes. */
+  async #drain<T>(
+    signal: AbortSignal,
+    take: () => Promise<readonly T[]>,
+    work: (item: T, takenAt: number) => Promise<unknown>,
+  ): Promise<void> {
+    for (let full = true; full && !signal.aborted; ) {
+      const takenAt = performance.now()
+      const items = await take()
+      await this.#each(items, null, (item) => work(item, takenAt))
+      full = items.length === this.#concurrency
+    }
+  }
+
   async #each<T>(
     items: readonly T[],
-    signal: AbortSignal,
+    signal: AbortSignal | null,
     work: (item: T) => Promise<unknown>,
   ): Promise<void> {
     let next = 0
     const lane = async () => {
-      while (next < items.length && !signal.aborted) {
+      while (next < items.length && !signal?.aborted) {
         try {
           await work(items[next++] as T)
         } catch (error) {

@@ -35,9 +35,10 @@ export async function refund(parts: Parts, q: RefundQuestion): Promise<RefundDec
     made: false,
   })
   if (decided.status !== 'refunding') return decided
-  const leaseMs = parts.leaseMs
+  const { leaseMs } = parts
+  const takenAt = performance.now()
   const [job] = await parts.book.takeRefunds({ limit: 1, leaseMs, refundId })
-  return job ? { ...decided, status: await makeRefund(parts, job) } : decided
+  return job ? { ...decided, status: await makeRefund(parts, job, takenAt) } : decided
 }
 
 /** Money that the channel has taken back already; beyond what is left, somebody must look. */
@@ -65,18 +66,24 @@ export async function chargeback(parts: Parts, n: ChargebackNotice): Promise<Ref
   return decided
 }
 
-/** Asks the channel; looks first if anybody may have asked before. Returns how the refund stands. */
+/**
+ * Asks the channel; looks first if anybody may have asked before. Returns how the refund stands. Whoever has slept through
+ * half of his lease since `takenAt` makes no call: by the time it arrived, somebody else might have made his.
+ */
 export async function makeRefund(
   parts: Parts,
   job: RefundJob,
+  takenAt: number,
 ): Promise<'refunding' | 'refunded' | 'parked'> {
   const { tries, channel, ...request } = job
+  const late = () => performance.now() - takenAt > parts.leaseMs / 2
   const looked: ChannelRefund | { readonly status: 'none' } | 'unknown' =
     tries > 1
       ? await parts.ask(channel, ['none', 'pending', 'refunded', 'refused'], (provider, o) =>
           provider.queryRefund(request, o),
         )
       : { status: 'none' }
+  if (late()) return 'refunding'
   const answer =
     looked !== 'unknown' && looked.status === 'none'
       ? await parts.ask(channel, ['pending', 'refunded', 'refused'], (provider, o) =>

@@ -71,7 +71,7 @@ export function compareStates(
   row: Pick<OrderRow, 'status' | 'reason'> | null,
   young: boolean,
 ): Verdict {
-  const db = row?.status ?? 'none'
+  const db = row === null ? 'none' : standing(row)
   const redis = record?.state ?? 'none'
   switch (redis) {
     case 'none':
@@ -89,10 +89,7 @@ export function compareStates(
       return db === 'paid' ? owed(young, 'paid-owed', 'confirm') : AGREES
     case 'paid':
       if (db === 'none') return owed(young, 'order-missing', 'manual')
-      // A refund closes the order; whether its units go back on sale is the host's decision, so Redis keeps them as sold.
-      return db === 'paid' || row?.reason === 'refunded'
-        ? AGREES
-        : finding('paid-differs', 'manual')
+      return db === 'paid' ? AGREES : finding('paid-differs', 'manual')
     case 'released':
       if (db === 'none') return owed(young, 'no-closing', 'close')
       if (db === 'confirmed') return finding('excess-order', 'close-order')
@@ -100,6 +97,14 @@ export function compareStates(
     default:
       return redis satisfies never
   }
+}
+
+/**
+ * A refund closes the order, but whether its units go back on sale is the host's decision, made as a top-up: until then the
+ * database keeps them, and Redis keeps them as sold.
+ */
+export function standing(row: Pick<OrderRow, 'status' | 'reason'>): OrderRow['status'] {
+  return row.status === 'closed' && row.reason === 'refunded' ? 'paid' : row.status
 }
 
 /** {@link compareStates}, and whether both speak of the same order. */

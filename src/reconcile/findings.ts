@@ -106,7 +106,14 @@ export interface Report {
   readonly alert: boolean
 }
 
-export type Repaired = { readonly id: string; readonly status: 'repaired' | 'gone' | 'manual' }
+/**
+ * `repaired`: now, by this call. `gone`: it no longer stands. `manual`: a task for a person. `later`: somebody else is at it,
+ * or was when he died; the next run looks again.
+ */
+export interface Repaired {
+  readonly id: string
+  readonly status: 'repaired' | 'gone' | 'manual' | 'later'
+}
 
 type Draft = Pick<Finding, 'activityId' | 'skuId' | 'kind' | 'evidence' | 'repair'> &
   Partial<Pick<Finding, 'orderNo' | 'userId' | 'subject' | 'units' | 'ageMs'>>

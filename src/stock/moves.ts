@@ -4,6 +4,7 @@ import type { Move, Moved, SkuRef } from '../core/types.js'
 import { skuKeys } from '../redis/keys.js'
 import type { ScriptRunner } from '../redis/run-script.js'
 import { move } from '../redis/scripts.generated.js'
+import { tombstone } from './reason.js'
 
 const LETTER = { confirmed: 'c', paid: 'p', released: 'r' } as const
 const CODES: readonly (Moved | undefined)[] = [
@@ -76,16 +77,10 @@ function checkMove(m: Move, index: number): CheckedMove {
   check.object(m, `moves[${index}]`)
   const to = LETTER[check.oneOf(m.to, `moves[${index}].to`, ['confirmed', 'paid', 'released'])]
   const r = check.reservation(m.reservation)
-  const reason = m.to === 'released' ? reasonOf(m.reason) : ''
+  const reason = m.to === 'released' ? tombstone(check.text(m.reason, 'reason', 255)) : ''
   return {
     index,
     ref: { activityId: r.activityId, skuId: r.skuId },
     args: [to, r.userId, r.orderNo, String(r.quantity), String(r.reservedAt), reason],
   }
-}
-
-function reasonOf(reason: unknown): string {
-  const text = check.text(reason, 'reason', 100)
-  if (/[|\n]/.test(text)) check.fail('BAD_INPUT', 'reason', 'free of | and line feeds', text)
-  return text
 }

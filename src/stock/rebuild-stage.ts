@@ -5,6 +5,7 @@ import type { SkuRef } from '../core/types.js'
 import type { RebuildKeys } from '../redis/keys.js'
 import type { ScriptReply, ScriptRunner } from '../redis/run-script.js'
 import { rebuildStage, rebuildStageTopUps } from '../redis/scripts.generated.js'
+import { tombstone } from './reason.js'
 
 /** Orders of one script: under 1 ms of Lua. */
 const PAGE = 256
@@ -85,7 +86,7 @@ function keptOf(row: OrderRow): { readonly state: 'c' | 'p' | 'r'; readonly args
   // A refund closes a paid order; whether its units go back on sale is decided by a top-up, and until then they are sold.
   const refunded = row.status === 'closed' && row.reason === 'refunded'
   const state = row.status === 'paid' || refunded ? 'p' : row.status === 'confirmed' ? 'c' : 'r'
-  const reason = (row.reason ?? 'closed').replace(/[|\n]/g, ' ').slice(0, 100)
+  const reason = tombstone(row.reason ?? 'closed')
   const record = `${state}|${orderNo}|${quantity}|${at}|`
   return { state, args: [userId, orderNo, record, state === 'r' ? reason : ''] }
 }

@@ -4,4 +4,5 @@ exampleShop({
   file: new URL('../../examples/express/server.ts', import.meta.url),
   database: 'mariadb',
   hasShopTable: true,
+  takesPayments: true,
 })

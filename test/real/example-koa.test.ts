@@ -4,4 +4,5 @@ exampleShop({
   file: new URL('../../examples/koa/server.ts', import.meta.url),
   database: 'postgres',
   hasShopTable: false,
+  takesPayments: false,
 })

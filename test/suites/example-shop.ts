@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { createHmac, randomBytes } from 'node:crypto'
 import type { Activity } from 'flash-sale-kit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { demoActivity } from '../../examples/express/operate.js'
@@ -10,6 +10,7 @@ import { type FreshRedis, freshRedis } from '../harness/redis.js'
 import { spawnNode } from '../harness/spawn-node.js'
 
 const AUDIT = { actor: 'test', reason: 'test of the examples' }
+const CHANNEL_KEY = 'what the channel signs with'
 const SECRET_STREET = 'Secret Street 7'
 
 interface Answer {
@@ -25,6 +26,7 @@ export function exampleShop(o: {
   readonly database: 'mariadb' | 'postgres'
   /** The example keeps orders of its own in the same commit. */
   readonly hasShopTable: boolean
+  readonly takesPayments: boolean
 }): void {
   let redis: FreshRedis
   let database: FreshDatabase
@@ -44,6 +46,7 @@ export function exampleShop(o: {
       REDIS_URL: `redis://${redis.server.host}:${redis.server.port}`,
       DB_URL: `${protocol}://${user}:${password}@${host}:${port}/${name}`,
       TOKEN_KEY: randomBytes(32).toString('base64'),
+      CHANNEL_KEY: CHANNEL_KEY,
     }
     operator = openShop(env)
     await operator.migrate()
@@ -126,6 +129,34 @@ export function exampleShop(o: {
     expect(Number(row.amount_minor)).toBe(9_900)
     expect(JSON.parse(row.address)).toEqual(payload)
   })
+
+  if (o.takesPayments)
+    it('P1 a confirmed order is paid by the channel’s signed callback, once, and by no other', async () => {
+      await onSale('pay')
+      const orderNo = String((await buy('pay', 'ann')).body.orderNo)
+      await confirmed('pay', 'ann')
+      const pay = (path: string, user: string, body = '', signature = '') =>
+        fetch(url.replace('seckill', `pay/${path}`), {
+          method: 'POST',
+          body,
+          headers: { 'x-demo-user': user, 'x-channel-signature': signature },
+        })
+      expect((await pay(`orders/${orderNo}`, 'mallory')).status).toBe(409)
+      const made = await pay(`orders/${orderNo}`, 'ann')
+      expect(made.status).toBe(201)
+      const { payment } = (await made.json()) as { payment: { paymentId: string } }
+      const { paymentId } = payment
+      const notice = { paymentId, tradeNo: 't1', amountMinor: 9_900, currency: 'CNY' }
+      const text = JSON.stringify(notice)
+      expect((await pay('callback', 'mallory', text, 'forged')).status).toBe(503)
+      expect((await result('pay', 'ann')).code).toBe('SECKILL_CONFIRMED')
+      const signature = createHmac('sha256', CHANNEL_KEY).update(text).digest('base64url')
+      for (let i = 0; i < 2; i++)
+        expect((await pay('callback', 'channel', text, signature)).status).toBe(200)
+      expect((await result('pay', 'ann')).code).toBe('SECKILL_PAID')
+      const sold = await operator.sale.stock.numbers({ activityId: 'pay', skuId: 'phone' })
+      expect(sold).toMatchObject({ available: 99, frozen: 0, sold: 1 })
+    })
 
   it('F6 V2 sells what there is, to as many as there is for, and tells the others', async () => {
     await onSale('few', {}, 5)

@@ -15,7 +15,7 @@ const PAUSE = `CASE retry_count ${BACKOFF_MS.slice(0, -1)
   .join(' ')} ELSE ${BACKOFF_MS.at(-1)} END`
 
 /** What must be known of a message to speak for it. */
-export type Held = Pick<LeasedMessage, 'bizNo' | 'lease'>
+type Held = Pick<LeasedMessage, 'bizNo' | 'lease'>
 
 /**
  * The rows of the outbox and who holds them. A taking is named by a word of its own in the row, which stays there until

@@ -39,7 +39,7 @@ export function decideRefund(
     if (!payment) return { status: 'not-found' }
     const placed = payment.status === 'paid' || payment.status === 'anomaly'
     const leftMinor = placed ? payment.capturedMinor - payment.refundingMinor : 0
-    if (q.amountMinor > payment.capturedMinor) return { status: 'refused', leftMinor }
+    if (q.amountMinor > leftMinor) return { status: 'refused', leftMinor }
 
     const whole = q.amountMinor === leftMinor
     const refundedMinor = payment.refundedMinor + (q.made ? q.amountMinor : 0)

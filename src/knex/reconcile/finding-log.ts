@@ -21,6 +21,8 @@ const COLUMNS: readonly Column[] = [
   int('last_seen_at'),
 ]
 
+const STATUSES = ['repaired', 'gone', 'manual', 'later'] as const
+
 type Outcome = Parameters<FindingLog['settled']>[1][number]
 
 /**
@@ -79,11 +81,12 @@ export class KnexFindingLog implements FindingLog {
   async settled(activityId: string, outcomes: readonly Outcome[]): Promise<void> {
     const id = check.keyId(activityId, 'activityId')
     check.array(outcomes, 'outcomes')
-    const byStatus = { repaired: [], gone: [], manual: [] } as Record<Outcome['status'], string[]>
+    const byStatus = { repaired: [], gone: [], manual: [], later: [] } as Record<
+      Outcome['status'],
+      string[]
+    >
     for (const o of outcomes)
-      byStatus[check.oneOf(o.status, 'status', ['repaired', 'gone', 'manual'])].push(
-        check.text(o.id, 'id', 200),
-      )
+      byStatus[check.oneOf(o.status, 'status', STATUSES)].push(check.text(o.id, 'id', 200))
     const { finding } = this.#database.tables
     await this.#database.write(async (tx) => {
       const now = await tx.now()

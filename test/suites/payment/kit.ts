@@ -251,15 +251,18 @@ async function relay({ knex, orders, stock }: Books): Promise<void> {
 
 /** The database adds up, Redis agrees with it once it was told, and the reconciler finds nothing. */
 async function soundUnits(books: Books): Promise<void> {
-  const { orders, stock, ref, activities } = books
+  const { orders, stock, ref, activities, book } = books
   const n = await orders.numbers(ref)
   expect(n?.available, 'available = S - live').toBe((n?.total ?? 0) - (n?.live ?? 0))
   await relay(books)
   const redis = await stock.numbers(ref)
   expect(redis.available - redis.over, 'Redis has what the database has').toBe(n?.available)
-  const reconciler = new TriangleReconciler({ stock, orders, activities, graceMs: 0 })
+  const reconciler = new TriangleReconciler({
+    ...{ stock, orders, activities, payments: book, graceMs: 0 },
+  })
   const report = await reconciler.inspect(ref.activityId)
-  expect(report.findings).toEqual([])
+  // A refund may be on its way, or wait for a person; what was decided of it is counted above.
+  expect(report.findings.filter((f) => f.kind !== 'refund-stuck')).toEqual([])
 }
 
 /** A notice for an order that no payment was made for by `create`. */

@@ -54,6 +54,21 @@ export function lateSuite(kind: DatabaseKind): void {
       await till.sound()
     })
 
+    it('P2: a Redis that has not heard of the closing yet gives the new order its buyer’s mark', async () => {
+      const till = await openTill(backend(), { units: 1 })
+      const order = await till.order('ann')
+      const notice = await till.paid(order)
+      await till.orders.closeUnpaid([order.orderNo], 'unpaid')
+      expect(await till.payments.notice(notice)).toMatchObject({ status: 'applied' })
+      const bought = await liveOf(till, 'ann')
+      expect(await till.stock.reservation(till.ref, 'ann')).toMatchObject({
+        state: 'paid',
+        orderNo: bought?.orderNo,
+      })
+      expect(await till.stock.numbers(till.ref)).toMatchObject({ available: 0, sold: 1, over: 0 })
+      await till.sound()
+    })
+
     it('P2: eight copies of late money are one new order', async () => {
       const till = await openTill(backend())
       const { notice } = await late(till)

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { newOrderNo } from 'flash-sale-kit'
 import { describe, expect, it } from 'vitest'
 import type { DatabaseKind } from '../../harness/databases.js'
@@ -206,6 +207,34 @@ export function refundSuite(kind: DatabaseKind): void {
       await till.sound()
     })
 
+    it('C25: whoever has slept through his lease makes no call; another makes it', async () => {
+      const till = await openTill(backend())
+      const { paymentId } = await paidOrder(till)
+      const { book } = till
+      const sleepy = Object.create(book, {
+        takeRefunds: {
+          value: async (o: { limit: number; leaseMs: number }) => {
+            const jobs = await book.takeRefunds(o)
+            await sleep(o.leaseMs)
+            return jobs
+          },
+        },
+        decideRefund: { value: book.decideRefund.bind(book) },
+      })
+      const slow = till.another({ book: sleepy, callTimeoutMs: 10 })
+      const refundId = newOrderNo()
+      const question = { paymentId, refundId, amountMinor: 100, reason: 'asked for' }
+      const asleep = slow.refund(question)
+      await expect
+        .poll(() => till.knex('seckill_refund').where({ refund_id: refundId, tries: 1 }))
+        .toHaveLength(1)
+      expect(await asleep).toMatchObject({ status: 'refunding' })
+      expect(till.wx.calls.refund).toBe(0)
+      await till.round()
+      expect(till.wx.calls).toMatchObject({ refund: 1, queryRefund: 1 })
+      await till.sound()
+    })
+
     it('C25: a refund that is on its way at the channel is asked about, never made again, and never given up', async () => {
       const till = await openTill(backend())
       const { paymentId } = await paidOrder(till)
@@ -320,6 +349,7 @@ export function refundSuite(kind: DatabaseKind): void {
       expect(await till.tasks('chargeback')).toBeGreaterThan(0)
       const nobody = { channel: 'wx', tradeNo: newOrderNo(), chargebackId: 'cb3', amountMinor: 1 }
       expect(await till.payments.chargeback(nobody)).toEqual({ status: 'not-found' })
+      await till.sound()
     })
 
     it('C25: an onRefunded that throws undoes the decision', async () => {

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { FlashSale, FlashSaleError, newOrderNo, type Queue } from 'flash-sale-kit'
+import { KnexOrderBook, type OrderHooks } from 'flash-sale-kit/knex'
 import { describe, expect, test } from 'vitest'
 import { until } from '../../harness/net.js'
 import { AUDIT, type Backend, openShop, type Shop } from './shop.js'
@@ -44,6 +45,24 @@ export function flashSaleSuite(backend: () => Backend): void {
       expect(shop.refused.filter((r) => r === 'stock:sold-out')).toHaveLength(15)
       await shop.sale.stop()
       await expect(shop.buy('late')).rejects.toMatchObject({ code: 'STOPPED' })
+    })
+
+    test('D3: a veto in the host’s longest and oddest words gives the unit back', async () => {
+      const words = 'no | way\n'.repeat(30).slice(0, 200)
+      const { knex } = backend()
+      const onConfirm: OrderHooks['onConfirm'] = async (_, orders) =>
+        orders.map(({ orderNo }) => ({ orderNo, veto: words }))
+      const orders = new KnexOrderBook({ knex, hooks: { onConfirm } })
+      const shop = await openShop(backend(), { units: 5, sale: { orders } })
+      await running(shop)
+      await shop.buy('u1')
+      await expectWhole(shop)
+      expect((await shop.sale.stock.numbers(shop.ref)).available).toBe(5)
+      expect(await shop.result('u1')).toMatchObject({
+        status: 'closed',
+        reason: `veto:${words}`.slice(0, 100).replace(/[|\n]/g, ' '),
+      })
+      await shop.sale.stop()
     })
 
     test('Q4: frozen workers confirm nothing, in any process, until they are let go', async () => {

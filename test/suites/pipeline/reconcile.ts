@@ -1,6 +1,6 @@
 import { formatReport, TriangleReconciler } from 'flash-sale-kit'
 import { describe, expect, test } from 'vitest'
-import { PLANTS } from '../reconcile/plants.js'
+import { PLANTS, REFUNDED } from '../reconcile/plants.js'
 import {
   confirmed,
   deducted,
@@ -78,8 +78,7 @@ export function reconcileSuite(backend: () => Backend): void {
     test('R2: what is refunded is paid in Redis, and equal', async () => {
       const shop = await openShop(backend())
       const r = await paid(shop, 'u1')
-      const closed = { status: 'CLOSED', reason: 'refunded', live_key: null }
-      await order(shop, r).update(closed)
+      await order(shop, r).update(REFUNDED)
       paymentsOf(shop).add(r, { status: 'refunded', refundingMinor: 100, refundedMinor: 100 })
       const reconciler = reconcilerOf(shop, { payments: paymentsOf(shop) })
       expect((await reconciler.inspect(shop.ref.activityId)).findings).toEqual([])

@@ -46,6 +46,9 @@ const money = (kind: string, plant: Plant['plant'], how?: string): Plant => ({
   money: true,
 })
 
+/** What a refund of the whole amount leaves. */
+export const REFUNDED = { status: 'CLOSED', reason: 'refunded', live_key: null }
+
 const stockRow = (shop: Shop) =>
   shop.knex('seckill_stock').where({ activity_id: shop.ref.activityId, sku_id: shop.ref.skuId })
 
@@ -92,6 +95,32 @@ export const PLANTS: readonly Plant[] = [
     await shop.orders.confirm([r])
     await release(shop, r)
   }),
+  number(
+    'paid-owed',
+    'confirm',
+    async (shop, user) => order(shop, await confirmed(shop, user)).update(REFUNDED),
+    'of an order refunded since',
+  ),
+  number(
+    'no-deduction',
+    'deduct',
+    async (shop, user) => {
+      const r = reservation(shop, user)
+      await shop.orders.confirm([r])
+      await order(shop, r).update(REFUNDED)
+    },
+    'of an order refunded since',
+  ),
+  number(
+    'paid-but-returned',
+    'manual',
+    async (shop, user) => {
+      const r = await confirmed(shop, user)
+      await release(shop, r)
+      await order(shop, r).update(REFUNDED)
+    },
+    'and refunded since',
+  ),
   number(
     'excess-order',
     'close-order',

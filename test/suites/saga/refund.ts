@@ -103,6 +103,23 @@ export function sagaRefundSuite(kind: DatabaseKind): void {
       await till.sound()
     })
 
+    test('C25: another refund is decided in between: the saga gives back what that has left', async () => {
+      const till = await openTill(backend())
+      const { order, paymentId } = await paidOrder(till)
+      const part = { paymentId, refundId: newId(), amountMinor: 6_000, reason: 'rule' }
+      const { id, rest } = await takeBack(till, order, {
+        refund: async (q) => {
+          await till.payments.refund(part)
+          return till.payments.refund(q)
+        },
+      })
+      expect(await rest()).toMatchObject({ status: 'done' })
+      const [row] = await till.knex('seckill_refund').where({ refund_id: `${id}:refund` })
+      expect(Number(row.amount_minor)).toBe(PRICE - 6_000)
+      expect(await till.row(order.orderNo)).toMatchObject({ status: 'closed', reason: 'refunded' })
+      await till.sound()
+    })
+
     test('C25: the refund is decided and the answer lost: looked at again, not refunded twice', async () => {
       const till = await openTill(backend())
       const { order, paymentId } = await paidOrder(till)

@@ -1,0 +1,49 @@
+import * as check from '../core/check.js'
+import type { OrderBook } from '../core/ports.js'
+import type { Move, Reservation } from '../core/types.js'
+import { standing } from './classify.js'
+import type { Pair } from './second-look.js'
+
+/** Redis is told how far the row is. */
+export function toRow({ row, record }: Pair): Move {
+  const reservation = reservationOf((row ?? record) as Reservation)
+  const status = row ? standing(row) : 'confirmed'
+  return status === 'closed'
+    ? { to: 'released', reservation, reason: reasonOf(row?.reason ?? null) }
+    : { to: status, reservation }
+}
+
+/** Redis is told what the database has just decided. */
+export function movesOf(
+  verdicts: Awaited<ReturnType<OrderBook['closeUnbooked']>>,
+  reservations: readonly Reservation[],
+): readonly Move[] {
+  const byNumber = new Map(reservations.map((r) => [r.orderNo, r]))
+  return verdicts.flatMap((v): Move[] => {
+    const reservation = byNumber.get(v.orderNo)
+    if (!reservation) return []
+    return v.status === 'closed'
+      ? [{ to: 'released', reservation, reason: reasonOf(v.reason) }]
+      : [{ to: v.status, reservation }]
+  })
+}
+
+export function reservationOf(r: Reservation): Reservation {
+  const { orderNo, activityId, skuId, userId, quantity, bucket, version, reservedAt } = r
+  return { orderNo, activityId, skuId, userId, quantity, bucket, version, reservedAt }
+}
+
+/** A tombstone alone has no quantity, and a record of another hand may have any: no call takes such a reservation. */
+export function isSound(r: Reservation | null): boolean {
+  try {
+    check.reservation(r as Reservation)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Redis keeps 100 characters, and none of those that separate. */
+function reasonOf(reason: string | null): string {
+  return (reason ?? 'closed').replace(/[|\n]/g, ' ').slice(0, 100)
+}
