@@ -23,6 +23,35 @@ export async function addManualTask(
     await tx.insert(table, COLUMNS, [[kind, ref, JSON.stringify(detail), now]])
 }
 
+/** The same for what happened again: a task that was resolved is open once more, with the new detail. */
+export async function reopenManualTask(
+  tx: Tx,
+  table: string,
+  task: ManualTask,
+  now: number,
+): Promise<void> {
+  const { kind, ref, detail } = task
+  await tx.run(
+    `UPDATE ${table} SET detail = ?, created_at = ?, resolved_at = NULL, resolved_by = NULL, resolution = NULL WHERE kind = ? AND ref = ? AND resolved_at IS NOT NULL`,
+    [JSON.stringify(detail), now, kind, ref],
+  )
+  await addManualTask(tx, table, task, now)
+}
+
+/** Nobody has to do these any more. */
+export async function resolveManualTasks(
+  tx: Tx,
+  table: string,
+  tasks: { readonly kind: string; readonly refs: readonly string[] },
+  o: { readonly by: string; readonly resolution: string },
+): Promise<void> {
+  await tx.runIn(
+    `UPDATE ${table} SET resolved_at = ${tx.dialect.now}, resolved_by = ?, resolution = ? WHERE resolved_at IS NULL AND kind = ? AND ref IN (??)`,
+    [o.by, o.resolution, tasks.kind],
+    tasks.refs,
+  )
+}
+
 /** MySQL's TEXT holds 65,535 bytes. */
 const MAX_DETAIL_BYTES = 60_000
 

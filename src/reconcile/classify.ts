@@ -32,11 +32,22 @@ export type FindingKind =
   /** A live order that lies beside a mark which bars nobody: its buyer could be admitted in vain again. */
   | 'mark-missing'
 
-export type Repair = NumberRepair | SaleRepair
-/** By order number: a row closed, an order closed, a unit taken, Redis told to confirm or to release; or a person. */
-export type NumberRepair = 'close' | 'close-order' | 'deduct' | 'confirm' | 'release' | 'manual'
-/** For the sale as a whole: a top-up applied, the stop re-applied, a batch settled, an owed release struck off. */
-export type SaleRepair = 'top-up' | 'stop' | 'settle' | 'strike'
+/**
+ * By order number: a row closed, an order closed, a unit taken, Redis told to confirm or to release; or a person. For the sale
+ * as a whole: a top-up applied, the stop re-applied, a batch settled, an owed release struck off.
+ */
+export type Repair =
+  | 'close'
+  | 'close-order'
+  | 'deduct'
+  | 'confirm'
+  | 'release'
+  | 'manual'
+  | 'top-up'
+  | 'stop'
+  | 'settle'
+  | 'strike'
+export type NumberRepair = Exclude<Repair, 'top-up' | 'stop' | 'settle' | 'strike'>
 
 export type Verdict =
   | { readonly status: 'agrees' }

@@ -7,7 +7,7 @@ import { decode, encode } from './data.js'
 import type { SagaContext, SagaDefinition } from './definition.js'
 import { holding } from './holding.js'
 
-export interface CarrierOptions<D extends object> {
+interface CarrierOptions<D extends object> {
   readonly definition: SagaDefinition<D>
   readonly store: Pick<SagaStore<never>, 'save' | 'renew'>
   readonly leaseMs: number

@@ -59,6 +59,7 @@ export class SandboxPayments implements PaymentProvider {
   readonly #refunds = new Map<string, RefundRequest>()
   readonly #faults: { call: Call; fault: SandboxFault }[] = []
   #outgoing: PaymentNotice[] = []
+  #calm = false
 
   constructor(o: SandboxPaymentsOptions) {
     this.channel = o.channel
@@ -69,6 +70,12 @@ export class SandboxPayments implements PaymentProvider {
   /** The next `times` calls of this kind go wrong in this way. */
   fail(call: Call, fault: SandboxFault, times = 1): void {
     for (let i = 0; i < times; i++) this.#faults.push({ call, fault })
+  }
+
+  /** From now on every call is answered, for the end of a test: what went wrong before must still come right. */
+  calm(): void {
+    this.#faults.length = 0
+    this.#calm = true
   }
 
   /**
@@ -232,6 +239,7 @@ export class SandboxPayments implements PaymentProvider {
   #faultOf(call: Call): SandboxFault | null {
     const i = this.#faults.findIndex((f) => f.call === call)
     if (i >= 0) return this.#faults.splice(i, 1)[0]?.fault ?? null
+    if (this.#calm) return null
     const { unreached = 0, lostAnswer = 0 } = this.#o
     const dice = this.#random()
     if (dice < unreached) return 'unreached'

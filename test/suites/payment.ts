@@ -6,6 +6,7 @@ import { lateSuite } from './payment/late.js'
 import { misfitSuite } from './payment/misfits.js'
 import { noticeSuite } from './payment/notice.js'
 import { refundSuite } from './payment/refunds.js'
+import { stormSuite } from './payment/storm.js'
 
 /** What payments must do on every database. */
 export function paymentSuite(kind: DatabaseKind): void {
@@ -15,5 +16,6 @@ export function paymentSuite(kind: DatabaseKind): void {
   lateSuite(kind)
   refundSuite(kind)
   closingSuite(kind)
+  stormSuite(kind)
   inputSuite(kind)
 }

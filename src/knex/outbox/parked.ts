@@ -1,6 +1,6 @@
 import type { Audit } from '../../core/types.js'
 import { Act } from '../activity/audit.js'
-import { addManualTask } from '../manual-tasks.js'
+import { reopenManualTask, resolveManualTasks } from '../manual-tasks.js'
 import type { Database } from '../sql/database.js'
 import { exact } from '../sql/dialect.js'
 import type { Tables } from '../sql/names.js'
@@ -39,11 +39,7 @@ export async function park(tx: Tx, tables: Tables, messages: readonly Parking[])
   )
   for (const { bizNo, topic, tries, error } of messages) {
     const detail = { topic, tries, error: error.slice(0, 500) }
-    await tx.run(
-      `UPDATE ${tables.manualTask} SET detail = ?, created_at = ?, resolved_at = NULL, resolved_by = NULL, resolution = NULL WHERE kind = ? AND ref = ? AND resolved_at IS NOT NULL`,
-      [JSON.stringify(detail), now, TASK, bizNo],
-    )
-    await addManualTask(tx, tables.manualTask, { kind: TASK, ref: bizNo, detail }, now)
+    await reopenManualTask(tx, tables.manualTask, { kind: TASK, ref: bizNo, detail }, now)
   }
 }
 
@@ -54,11 +50,7 @@ export async function resolveTasks(
   bizNos: readonly string[],
   o: { readonly by: string; readonly resolution: string },
 ): Promise<void> {
-  await tx.runIn(
-    `UPDATE ${tables.manualTask} SET resolved_at = ${tx.dialect.now}, resolved_by = ?, resolution = ? WHERE resolved_at IS NULL AND kind = ? AND ref IN (??)`,
-    [o.by, o.resolution, TASK],
-    bizNos,
-  )
+  await resolveManualTasks(tx, tables.manualTask, { kind: TASK, refs: bizNos }, o)
 }
 
 /** The longest parked first. */

@@ -1,6 +1,6 @@
 import type { SagaHold, SagaPosition } from '../../core/ports.js'
 import type { Audit } from '../../core/types.js'
-import { addManualTask } from '../manual-tasks.js'
+import { reopenManualTask, resolveManualTasks } from '../manual-tasks.js'
 import type { Tables } from '../sql/names.js'
 import type { Tx } from '../sql/tx.js'
 
@@ -19,13 +19,8 @@ export async function openTask(
   hold: SagaHold,
   at: SagaPosition,
 ): Promise<void> {
-  const detail = summaryOf(hold, at)
-  const now = await tx.now()
-  await tx.run(
-    `UPDATE ${tables.manualTask} SET detail = ?, created_at = ?, resolved_at = NULL, resolved_by = NULL, resolution = NULL WHERE kind = ? AND ref = ? AND resolved_at IS NOT NULL`,
-    [JSON.stringify(detail), now, TASK, hold.sagaId],
-  )
-  await addManualTask(tx, tables.manualTask, { kind: TASK, ref: hold.sagaId, detail }, now)
+  const task = { kind: TASK, ref: hold.sagaId, detail: summaryOf(hold, at) }
+  await reopenManualTask(tx, tables.manualTask, task, await tx.now())
 }
 
 export async function resolveTask(
@@ -34,8 +29,6 @@ export async function resolveTask(
   { sagaId }: SagaHold,
   { actor, reason }: Audit,
 ): Promise<void> {
-  await tx.run(
-    `UPDATE ${tables.manualTask} SET resolved_at = ${tx.dialect.now}, resolved_by = ?, resolution = ? WHERE kind = ? AND ref = ? AND resolved_at IS NULL`,
-    [actor, reason, TASK, sagaId],
-  )
+  const tasks = { kind: TASK, refs: [sagaId] }
+  await resolveManualTasks(tx, tables.manualTask, tasks, { by: actor, resolution: reason })
 }

@@ -17,7 +17,7 @@ import {
   KnexPaymentBook,
   type KnexPaymentBookOptions,
 } from 'flash-sale-kit/knex'
-import { SandboxPayments } from 'flash-sale-kit/testing'
+import { SandboxPayments, type SandboxPaymentsOptions } from 'flash-sale-kit/testing'
 import type { Redis } from 'ioredis'
 import type { Knex } from 'knex'
 import { afterAll, beforeAll, expect } from 'vitest'
@@ -61,6 +61,7 @@ export interface TillOptions {
   readonly payments?: Partial<PaymentsOptions>
   readonly book?: Partial<KnexPaymentBookOptions>
   readonly quantity?: number
+  readonly channels?: Partial<SandboxPaymentsOptions>
 }
 
 let tills = 0
@@ -100,8 +101,8 @@ export async function openTill({ db, redis }: Backend, o: TillOptions = {}) {
   await stock.control(activityId, 'open')
 
   const book = new KnexPaymentBook({ knex, ...o.book })
-  const wx = new SandboxPayments({ channel: 'wx', seed: tills })
-  const ali = new SandboxPayments({ channel: 'ali', seed: tills })
+  const wx = new SandboxPayments({ channel: 'wx', seed: tills, ...o.channels })
+  const ali = new SandboxPayments({ channel: 'ali', seed: tills, ...o.channels })
   const alerts: string[] = []
   const options: PaymentsOptions = {
     book,
