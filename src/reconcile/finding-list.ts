@@ -27,6 +27,11 @@ export class FindingList {
     return this.#truncated
   }
 
+  /** Not all was looked at. */
+  truncate(): void {
+    this.#truncated = true
+  }
+
   /** Those listed of one SKU. */
   of({ activityId, skuId }: SkuRef): readonly Finding[] {
     return this.listed.filter((f) => f.skuId === skuId && f.activityId === activityId)

@@ -1,7 +1,7 @@
 import { pause } from '../core/background.js'
 import type { OrderBook, OrderRow, PaymentRecords, PaymentRow } from '../core/ports.js'
 import type { SkuRef } from '../core/types.js'
-import type { FindingList } from './finding-list.js'
+import { type FindingList, MAX_LISTED } from './finding-list.js'
 import { type Finding, findingOf, type SaleFindingKind } from './findings.js'
 import { RecordTable } from './record-table.js'
 import { stopIfAborted } from './stop.js'
@@ -33,19 +33,24 @@ export class PaymentComparison {
       this.#paid.put(row.orderNo, 'paid', 1, money(row.amountMinor, row.currency))
   }
 
-  /** After all orders. Suspects are asked again by number, twice: order and payment change together, but are read apart. */
+  /**
+   * After all orders. Suspects are asked again by number, twice: order and payment change together, but are read apart. Not
+   * while the payments are read, which holds a connection.
+   */
   async run(): Promise<void> {
-    let suspects: string[] = []
+    const suspects = new Set<string>()
     for await (const payment of this.parts.payments.snapshot(this.ref)) {
       stopIfAborted(this.parts.signal)
       for (const f of this.#alone(payment)) this.found.add(f)
-      if (!this.#fits(payment)) suspects.push(payment.paidOrderNo ?? payment.orderNo)
-      if (suspects.length < PAGE) continue
-      await this.#verify(suspects)
-      suspects = []
+      if (!this.#fits(payment)) suspects.add(payment.paidOrderNo ?? payment.orderNo)
+      if (suspects.size < MAX_LISTED) continue
+      this.found.truncate()
+      break
     }
-    await this.#verify(suspects)
-    if (this.#paid.hasLeftovers()) await this.#unpaid()
+    const numbers = [...suspects]
+    for (let i = 0; i < numbers.length; i += PAGE) await this.#verify(numbers.slice(i, i + PAGE))
+    // Where the payments were not read to their end, orders without one are not known.
+    if (!this.found.truncated && this.#paid.hasLeftovers()) await this.#unpaid()
   }
 
   /** What a payment says by itself. */

@@ -93,14 +93,11 @@ export class OrderReader {
     return true
   }
 
-  /** False when the row is to be looked at again from its side; a record of somebody else is looked at from Redis'. */
+  /** False when the row is to be looked at again from its side; a record of somebody else is left over, and looked at from Redis'. */
   #agrees(table: RecordTable, row: OrderRow, buyer: number): boolean {
     const slot = table.find(row.orderNo)
     if (slot < 0) return compareStates(null, row, false).status === 'agrees'
-    if (!table.isOf(slot, buyer)) {
-      table.suspect(slot)
-      return true
-    }
+    if (!table.isOf(slot, buyer)) return true
     table.match(slot)
     const state = table.state(slot)
     if (compareStates(RECORD_IN[state], row, false).status !== 'agrees') return false

@@ -40,12 +40,18 @@ export async function readRecords(
   return { table, beside: [...beside.values()], strange }
 }
 
+/** The next page is on its way while the one before it is read. */
 export async function* pages(stock: Pick<Ledger, 'scan'>, ref: SkuRef, o: ReadOptions) {
-  for (let cursor: string | null = '0'; cursor !== null; ) {
+  const ask = (cursor: string) => {
+    const page = stock.scan(ref, cursor)
+    page.catch(() => undefined) // heard when it is awaited, which may be later or never
+    return page
+  }
+  for (let coming: ReturnType<typeof ask> | null = ask('0'); coming; ) {
     stopIfAborted(o.signal)
-    const page: Awaited<ReturnType<Ledger['scan']>> = await stock.scan(ref, cursor)
+    const page: Awaited<ReturnType<Ledger['scan']>> = await coming
+    coming = page.next === null ? null : ask(page.next)
     o.onRows(page.rows.length)
     yield page
-    cursor = page.next
   }
 }

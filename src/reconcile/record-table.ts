@@ -5,8 +5,8 @@ const STATES: readonly ReservationState[] = ['held', 'confirmed', 'paid', 'relea
 const STATE_BITS = 0b111
 /** A row of this number was compared with the record. */
 const MATCHED = 0b1000
-/** Two buyers have it, or its row is another's: to be looked at by name, whatever the states. */
-const SUSPECT = 0b1_0000
+/** Two buyers have it: to be looked at by name, whatever the states. */
+const TWICE = 0b1_0000
 const QUANTITY_SHIFT = 8
 /** What does not fit is told apart from every order, which has 1,000 units at most. */
 const MAX_QUANTITY = 0xff_ffff
@@ -50,7 +50,7 @@ export class RecordTable {
       high[slot] = this.hash.high
       owners[slot] = owner
     }
-    const flags = owners[slot] === owner ? before & SUSPECT : SUSPECT
+    const flags = owners[slot] === owner ? before & TWICE : TWICE
     const units = Math.min(quantity, MAX_QUANTITY)
     meta[slot] = ((units << QUANTITY_SHIFT) | flags | (STATES.indexOf(state) + 1)) >>> 0
   }
@@ -79,17 +79,13 @@ export class RecordTable {
     this.#columns.meta[slot] = (this.#meta(slot) | MATCHED) >>> 0
   }
 
-  suspect(slot: number): void {
-    this.#columns.meta[slot] = (this.#meta(slot) | SUSPECT) >>> 0
-  }
-
   /** Nothing more to ask about it. */
   isSettled(slot: number): boolean {
-    return (this.#meta(slot) & (MATCHED | SUSPECT)) === MATCHED
+    return (this.#meta(slot) & (MATCHED | TWICE)) === MATCHED
   }
 
   hasLeftovers(): boolean {
-    return this.#columns.meta.some((meta) => meta !== 0 && (meta & (MATCHED | SUSPECT)) !== MATCHED)
+    return this.#columns.meta.some((meta) => meta !== 0 && (meta & (MATCHED | TWICE)) !== MATCHED)
   }
 
   sums(): RecordSums {

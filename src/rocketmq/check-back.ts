@@ -6,6 +6,8 @@ const [UNKNOWN, COMMIT, ROLLBACK] = [0, 1, 2]
 export interface CheckBackOptions {
   readonly committed: (bizNo: string) => Promise<boolean>
   readonly workLimitMs: number
+  /** Once aborted, no answer is given: there is nobody to give it to. */
+  readonly abandoned: AbortSignal
   /** May not throw. */
   readonly onError: (error: unknown) => void
 }
@@ -27,6 +29,7 @@ export class CheckBack {
       const isThere = await this.o.committed(bizNo)
       if (typeof isThere !== 'boolean')
         throw new TypeError(`committed must answer true or false, got ${isThere}`)
+      if (this.o.abandoned.aborted) return UNKNOWN
       if (isThere) return COMMIT
       return ageMs > this.o.workLimitMs ? ROLLBACK : UNKNOWN
     } catch (error) {

@@ -70,6 +70,8 @@ export class TransactionSender implements Background {
   readonly #module: RocketmqModule | undefined
   readonly #onError: (error: unknown) => void
   readonly #sends = new Set<Promise<unknown>>()
+  /** Aborted when nothing may reach the client any more: it would open connections that nobody closes. */
+  readonly #abandoned = new AbortController()
   #client: ManagedClient<RocketmqProducer> | null = null
   #starting: Promise<void> | null = null
   #stopping: Promise<void> | null = null
@@ -91,6 +93,7 @@ export class TransactionSender implements Background {
     this.#checker = new CheckBack({
       committed: o.committed,
       workLimitMs: this.#workLimitMs,
+      abandoned: this.#abandoned.signal,
       onError: this.#onError,
     })
     this.#module = o.module
@@ -127,7 +130,10 @@ export class TransactionSender implements Background {
     return sending
   }
 
-  /** Lets sends that run end, and the client say goodbye, for at most `drainMs` (default 5,000). */
+  /**
+   * Lets sends that run end, and the client say goodbye, for at most `drainMs` (default 5,000). About a work that runs on
+   * after that the broker asks other processes.
+   */
   stop(o: { readonly drainMs?: number } = {}): Promise<void> {
     check.object(o, 'options')
     const drainMs = check.option(o.drainMs, 'drainMs', 5_000, 0, 600_000)
@@ -158,6 +164,7 @@ export class TransactionSender implements Background {
   async #drain(until: number): Promise<void> {
     const rest = () => Math.max(0, until - performance.now())
     await within(Promise.allSettled(this.#sends), rest(), () => undefined)
+    this.#abandoned.abort()
     await this.#client?.close(rest())
   }
 
@@ -200,6 +207,7 @@ export class TransactionSender implements Background {
 
   /** False when the broker did not confirm: it will ask. */
   async #tell(call: () => Promise<unknown>): Promise<boolean> {
+    if (this.#abandoned.signal.aborted) return false
     try {
       await within(call(), this.#address.sendTimeoutMs, () => {
         throw new Error(`${place(this.#address)} did not answer how a message ends; it will ask`)

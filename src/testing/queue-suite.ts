@@ -21,7 +21,10 @@ export interface QueueUnderTest {
   readonly joinMs?: number
   /** Another instance on the same topic, started, as another process would have it; where there is none, the same. */
   second(): Promise<Queue>
-  /** Feature `crash`: ends an instance as kill -9 would. Its handlers may run on, but nothing they say gets through. */
+  /**
+   * Feature `crash`: ends an instance as kill -9 would. Its handlers may run on, but nothing they say gets through; calls
+   * under way fail, and none stays open.
+   */
   crash?(queue: Queue): Promise<void>
   /** Feature `inject`: puts a message on the topic that the library did not write. */
   inject?(text: string): Promise<void>

@@ -146,8 +146,8 @@ describe('TransactionSender.send', () => {
   })
 
   it('leaves a message alone while its work may still run', async () => {
-    const sender = await open()
-    await open() // asked as often as the first
+    const sender = await open({ workLimitMs: 60_000 })
+    await open({ workLimitMs: 60_000 }) // asked as often as the first
     const slow = async () => {
       await asks('s1', 2)
       return book(db.knex, 's1')

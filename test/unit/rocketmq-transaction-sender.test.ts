@@ -135,16 +135,34 @@ describe('TransactionSender', () => {
       vi.useRealTimers()
     }
   })
+
+  it('tells nothing more once it was stopped, and takes nothing', async () => {
+    const broker = new Broker()
+    const { sender, errors } = await open(broker)
+    let end = () => {}
+    const sending = sender.send(message, () => new Promise<void>((resolve) => (end = resolve)))
+    await sender.stop({ drainMs: 10 })
+    await expect(sender.send(message, async () => {})).rejects.toMatchObject({ code: 'STOPPED' })
+    end()
+    await sending
+    expect(broker.told).toEqual(['hold n1 {"units":1}'])
+    expect(errors).toEqual([])
+  })
 })
 
 describe('CheckBack', () => {
   const [UNKNOWN, COMMIT, ROLLBACK] = [0, 1, 2]
-  const ask = async (ageMs: number, committed: (bizNo: string) => Promise<boolean>) => {
+  const ask = async (
+    ageMs: number,
+    committed: (bizNo: string) => Promise<boolean>,
+    abandoned = new AbortController().signal,
+  ) => {
     const errors: unknown[] = []
     const onError = (error: unknown) => errors.push(error)
     const bornTimestamp = new Date(Date.now() - ageMs)
     const asked = { body: Buffer.from(''), receiptHandle: '', keys: ['n1'], bornTimestamp }
-    const said = await new CheckBack({ committed, workLimitMs: 1_000, onError }).check(asked)
+    const checker = new CheckBack({ committed, workLimitMs: 1_000, abandoned, onError })
+    const said = await checker.check(asked)
     return { said, failed: errors.length }
   }
 
@@ -162,6 +180,13 @@ describe('CheckBack', () => {
   it('counts the age before it looks: a look-up that is slow does not see what came meanwhile', async () => {
     const slow = () => new Promise<boolean>((resolve) => setTimeout(() => resolve(false), 200))
     expect(await ask(900, slow)).toEqual({ said: UNKNOWN, failed: 0 })
+  })
+
+  it('says nothing once it was stopped', async () => {
+    expect(await ask(0, async () => true, AbortSignal.abort())).toEqual({
+      said: UNKNOWN,
+      failed: 0,
+    })
   })
 
   it('says nothing when the look-up throws, or answers no boolean', async () => {

@@ -1,47 +1,54 @@
 import { seededRandom } from '../sandbox-payment-random.js'
 
+/** The choices of each step of a run. */
+export type ChoiceList = readonly (readonly number[])[]
+
 /**
- * Where all chance of a run comes from. A run is the list of choices that it made: the same list gives the same run, and a
- * shorter one a simpler run, for 0 is always the plainest choice and the list's end means "nothing strange any more".
+ * Where all chance of a run comes from. A run is the list of its choices, step by step: the same list gives the same run,
+ * and a shorter one a simpler run, for 0 is always the plainest choice, and a list's end means "0 from here on".
  */
 export class Choices {
-  readonly made: number[] = []
+  readonly made: number[][] = []
 
-  private constructor(private readonly next: (options: number, first: number) => number | null) {}
+  private constructor(
+    private readonly more: () => boolean,
+    private readonly next: (options: number, first: number) => number,
+  ) {}
 
   static ofSeed(seed: number, steps: number): Choices {
     const random = seededRandom(seed)
     let left = steps
-    return new Choices((options, first) => {
-      if (left-- <= 0) return null
-      if (random() < first) return 0
-      return Math.floor(random() * options)
-    })
+    return new Choices(
+      () => left-- > 0,
+      (options, first) => (random() < first ? 0 : Math.floor(random() * options)),
+    )
   }
 
-  static of(list: readonly number[]): Choices {
+  static of(list: ChoiceList): Choices {
+    let step = -1
     let at = 0
-    return new Choices((options) => {
-      const choice = list[at++]
-      return choice === undefined ? null : choice % options
-    })
+    return new Choices(
+      () => {
+        step++
+        at = 0
+        return step < list.length
+      },
+      (options) => (list[step]?.[at++] ?? 0) % options,
+    )
   }
 
-  get ended(): boolean {
-    return this.done
+  /** Begins the next step; false when there is none. */
+  begin(): boolean {
+    if (!this.more()) return false
+    this.made.push([])
+    return true
   }
 
-  private done = false
-
-  /** A number below `options`; `first` is the chance that it is surely 0. Always 0 once the list has ended. */
+  /** A number below `options`; `first` is the chance that it is surely 0. */
   pick(options: number, first = 0): number {
-    if (this.done || options < 1) return 0
+    if (options < 1) return 0
     const choice = this.next(options, first)
-    if (choice === null) {
-      this.done = true
-      return 0
-    }
-    this.made.push(choice)
+    this.made.at(-1)?.push(choice)
     return choice
   }
 }

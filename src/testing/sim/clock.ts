@@ -1,3 +1,5 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+
 interface Timer {
   readonly at: number
   readonly order: number
@@ -16,9 +18,12 @@ const real = {
 /** 2026-09-21; any fixed moment will do. */
 const BEGIN = 1_790_000_000_000
 
+/** Who runs within a simulation; whatever else the process does keeps its own time. */
+const within = new AsyncLocalStorage<VirtualClock>()
+
 /**
- * The time of a run, in the place of the process' own while it lasts: `Date.now`, `performance.now`, `setTimeout`,
- * `setImmediate` and `AbortSignal.timeout`. It moves only when it is told to.
+ * The time of a run, for all that runs within {@link during}: `Date.now`, `performance.now`, `setTimeout`, `setImmediate`
+ * and `AbortSignal.timeout`. It moves only when it is told to.
  */
 export class VirtualClock {
   now = BEGIN
@@ -26,38 +31,32 @@ export class VirtualClock {
   private immediates: (() => void)[] = []
   private orders = 0
 
-  install(): void {
-    const set = (fire: (...args: unknown[]) => void, ms = 0, ...args: unknown[]) => {
-      const timer = {
-        at: this.now + Math.max(1, Math.ceil(ms)),
-        order: this.orders++,
-        fire: () => fire(...args),
-      }
-      this.timers.push(timer)
-      return Object.assign(timer, { ref: () => timer, unref: () => timer })
-    }
-    const clear = (timer: unknown) => {
-      this.timers = this.timers.filter((t) => t !== timer)
-    }
-    const later = (fire: (...args: unknown[]) => void, ...args: unknown[]) => {
-      this.immediates.push(() => fire(...args))
-    }
-    Object.assign(globalThis, { setTimeout: set, clearTimeout: clear, setImmediate: later })
-    Date.now = () => this.now
-    performance.now = () => this.now - BEGIN
-    AbortSignal.timeout = (ms) => {
-      const abort = new AbortController()
-      set(() => abort.abort(new DOMException('timed out', 'TimeoutError')), ms)
-      return abort.signal
+  /** Runs `work` in this time. One at a time. */
+  async during<T>(work: () => Promise<T>): Promise<T> {
+    install()
+    try {
+      return await within.run(this, work)
+    } finally {
+      uninstall()
     }
   }
 
-  uninstall(): void {
-    const { setTimeout, clearTimeout, setImmediate } = real
-    Object.assign(globalThis, { setTimeout, clearTimeout, setImmediate })
-    Date.now = real.now
-    performance.now = real.performanceNow
-    AbortSignal.timeout = real.abortTimeout
+  set(fire: () => void, ms: number): Timer {
+    const timer = { at: this.now + Math.max(1, Math.ceil(ms)), order: this.orders++, fire }
+    this.timers.push(timer)
+    return timer
+  }
+
+  clear(timer: unknown): void {
+    this.timers = this.timers.filter((t) => t !== timer)
+  }
+
+  soon(fire: () => void): void {
+    this.immediates.push(fire)
+  }
+
+  get elapsed(): number {
+    return this.now - BEGIN
   }
 
   /** Lets everything that can go on without time or an answer go on. */
@@ -71,11 +70,11 @@ export class VirtualClock {
     } while (this.immediates.length > 0)
   }
 
-  /** Passes `ms`, firing what falls due one at a time. */
-  async advance(ms: number): Promise<void> {
-    const end = this.now + ms
-    for (let next = this.next(); next && next.at <= end; next = this.next()) await this.fire(next)
-    this.now = end
+  /** Passes `ms` at once, as for a process that was suspended: what fell due meanwhile fires once. */
+  async jump(ms: number): Promise<void> {
+    this.now += ms
+    for (const timer of this.timers.filter((t) => t.at <= this.now).sort(byTime))
+      if (this.timers.includes(timer)) await this.fire(timer)
   }
 
   /** Goes on to the next timer; false when there is none. */
@@ -88,9 +87,7 @@ export class VirtualClock {
 
   private next(): Timer | undefined {
     let first: Timer | undefined
-    for (const timer of this.timers)
-      if (!first || timer.at < first.at || (timer.at === first.at && timer.order < first.order))
-        first = timer
+    for (const timer of this.timers) if (!first || byTime(timer, first) < 0) first = timer
     return first
   }
 
@@ -102,5 +99,41 @@ export class VirtualClock {
   }
 }
 
-/** The process' own clock, whatever is installed. */
-export const realNow = (): number => real.performanceNow.call(performance)
+const byTime = (a: Timer, b: Timer) => a.at - b.at || a.order - b.order
+
+type Callback = (...args: unknown[]) => void
+
+function install(): void {
+  const setTimeout = (fire: Callback, ms?: number, ...args: unknown[]) => {
+    const clock = within.getStore()
+    if (!clock) return real.setTimeout(fire, ms, ...args)
+    const timer = clock.set(() => fire(...args), ms ?? 0)
+    return Object.assign(timer, { ref: () => timer, unref: () => timer })
+  }
+  const clearTimeout = (timer: unknown) => {
+    within.getStore()?.clear(timer)
+    real.clearTimeout(timer as NodeJS.Timeout)
+  }
+  const setImmediate = (fire: Callback, ...args: unknown[]) => {
+    const clock = within.getStore()
+    return clock ? clock.soon(() => fire(...args)) : real.setImmediate(fire, ...args)
+  }
+  Object.assign(globalThis, { setTimeout, clearTimeout, setImmediate })
+  Date.now = () => within.getStore()?.now ?? real.now()
+  performance.now = () => within.getStore()?.elapsed ?? real.performanceNow.call(performance)
+  AbortSignal.timeout = (ms) => {
+    const clock = within.getStore()
+    if (!clock) return real.abortTimeout.call(AbortSignal, ms)
+    const abort = new AbortController()
+    clock.set(() => abort.abort(new DOMException('timed out', 'TimeoutError')), ms)
+    return abort.signal
+  }
+}
+
+function uninstall(): void {
+  const { setTimeout, clearTimeout, setImmediate } = real
+  Object.assign(globalThis, { setTimeout, clearTimeout, setImmediate })
+  Date.now = real.now
+  performance.now = real.performanceNow
+  AbortSignal.timeout = real.abortTimeout
+}

@@ -56,11 +56,9 @@ export function fengariVm({ lua, lauxlib, lualib, to_luastring }: Fengari): LuaV
   const names = new Map<string, Uint8Array>()
   const text = (value: string) => {
     if (value.length > 24) return to_luastring(value)
-    let bytes = names.get(value)
-    if (!bytes) {
-      if (names.size > 5_000) names.clear()
-      names.set(value, (bytes = to_luastring(value)))
-    }
+    if (names.size > 5_000) names.clear()
+    const bytes = names.get(value) ?? to_luastring(value)
+    names.set(value, bytes)
     return bytes
   }
   let command: Command = () => null
@@ -84,7 +82,10 @@ export function fengariVm({ lua, lauxlib, lualib, to_luastring }: Fengari): LuaV
       push(command(args[0] as string, args.slice(1)))
       return 1
     } catch (error) {
-      return lauxlib.luaL_error(state, to_luastring(error instanceof Error ? error.message : `${error}`))
+      return lauxlib.luaL_error(
+        state,
+        to_luastring(error instanceof Error ? error.message : `${error}`),
+      )
     }
   }
   const read = (at: number): Reply => {
@@ -109,6 +110,13 @@ export function fengariVm({ lua, lauxlib, lualib, to_luastring }: Fengari): LuaV
         return null
     }
   }
+  const compile = (script: string): number => {
+    if (lauxlib.luaL_loadstring(l, to_luastring(script)) !== 0)
+      throw new Error(`ERR ${lua.lua_tojsstring(l, -1)}`)
+    const ref = lauxlib.luaL_ref(l, lua.LUA_REGISTRYINDEX)
+    compiled.set(script, ref)
+    return ref
+  }
   const strings = (name: string, values: readonly string[]) => {
     push(values)
     lua.lua_setglobal(l, text(name))
@@ -128,12 +136,7 @@ export function fengariVm({ lua, lauxlib, lualib, to_luastring }: Fengari): LuaV
   return {
     run(script, keys, args, commands) {
       command = commands
-      let ref = compiled.get(script)
-      if (ref === undefined) {
-        if (lauxlib.luaL_loadstring(l, to_luastring(script)) !== 0)
-          throw new Error(`ERR ${lua.lua_tojsstring(l, -1)}`)
-        compiled.set(script, (ref = lauxlib.luaL_ref(l, lua.LUA_REGISTRYINDEX)))
-      }
+      const ref = compiled.get(script) ?? compile(script)
       strings('KEYS', keys)
       strings('ARGV', args)
       lua.lua_rawgeti(l, lua.LUA_REGISTRYINDEX, ref)

@@ -23,7 +23,10 @@ export interface Call {
   readonly faults: readonly CallFault<unknown>[]
   readonly act: () => unknown
   /** Absent when nobody waits for the answer (any more). */
-  readonly settle?: { readonly resolve: (value: unknown) => void; readonly reject: (error: unknown) => void }
+  readonly settle?: {
+    readonly resolve: (value: unknown) => void
+    readonly reject: (error: unknown) => void
+  }
   /** Set once it was done: hands the answer over. */
   answer?: () => void
 }
@@ -61,7 +64,9 @@ export class Calls {
     }
     const outcome = attempt(call.act)
     const answer = () =>
-      give(() => ('error' in outcome ? settle?.reject(outcome.error) : settle?.resolve(outcome.value)))
+      give(() =>
+        'error' in outcome ? settle?.reject(outcome.error) : settle?.resolve(outcome.value),
+      )
     if (how === 'at once' || !settle) answer()
     else this.pending.push({ ...call, answer })
   }

@@ -69,7 +69,13 @@ export class RedisStore {
       case 'ZRANGE':
         return this.members(key).slice(Number(rest[0]), Number(rest[1]) + 1)
       case 'ZRANGEBYSCORE': {
-        const [min, max, , offset, count] = rest.map(Number) as [number, number, number, number, number]
+        const [min, max, , offset, count] = rest.map(Number) as [
+          number,
+          number,
+          number,
+          number,
+          number,
+        ]
         const set = sorted.get(key)
         const within = this.members(key).filter((member) => {
           const score = set?.get(member) ?? 0
@@ -82,8 +88,7 @@ export class RedisStore {
       case 'DEL':
       case 'UNLINK':
         this.version++
-        for (const each of args)
-          for (const map of [hashes, sorted, strings]) map.delete(each)
+        for (const each of args) for (const map of [hashes, sorted, strings]) map.delete(each)
         return args.length
       case 'RENAME':
         return this.rename(key, rest[0] as string)
@@ -103,16 +108,17 @@ export class RedisStore {
 
   private hset(key: string, pairs: readonly string[]): number {
     this.version++
-    let hash = this.state.hashes.get(key)
-    if (!hash) this.state.hashes.set(key, (hash = new Map()))
-    for (let i = 0; i + 1 < pairs.length; i += 2) hash.set(pairs[i] as string, pairs[i + 1] as string)
+    const hash = this.state.hashes.get(key) ?? new Map<string, string>()
+    this.state.hashes.set(key, hash)
+    for (let i = 0; i + 1 < pairs.length; i += 2)
+      hash.set(pairs[i] as string, pairs[i + 1] as string)
     return pairs.length / 2
   }
 
   private zadd(key: string, [score, member]: readonly string[]): number {
     this.version++
-    let set = this.state.sorted.get(key)
-    if (!set) this.state.sorted.set(key, (set = new Map()))
+    const set = this.state.sorted.get(key) ?? new Map<string, number>()
+    this.state.sorted.set(key, set)
     set.set(member as string, Number(score))
     return 1
   }
@@ -144,9 +150,7 @@ export class RedisStore {
   /** By score, then by name, as Redis has them. */
   private members(key: string): string[] {
     const set = this.state.sorted.get(key) ?? new Map<string, number>()
-    return [...set]
-      .sort(([a, x], [b, y]) => x - y || (a < b ? -1 : 1))
-      .map(([member]) => member)
+    return [...set].sort(([a, x], [b, y]) => x - y || (a < b ? -1 : 1)).map(([member]) => member)
   }
 }
 

@@ -11,6 +11,11 @@ export function simActivities(activity: Activity): ActivityStore {
 /** The durable row behind stop and open, as one database has it. */
 export class SimControl implements ActivityControl {
   private act: LastAct | null = null
+  /** How often it was opened. */
+  opened = 0
+
+  /** @param stopsAreLost a stop is told to Redis only */
+  constructor(private readonly stopsAreLost: boolean) {}
 
   async read() {
     return { state: this.act?.state ?? ('stopped' as const), tokenEpoch: 1 }
@@ -20,13 +25,19 @@ export class SimControl implements ActivityControl {
     return this.act
   }
 
-  async set(_: string, state: SaleState, { actor, reason }: Audit) {
+  async set(_: string, state: SaleState, audit: Audit) {
+    if (state === 'stopped' && this.stopsAreLost) return
+    this.put(state, audit)
+  }
+
+  private put(state: SaleState, { actor, reason }: Audit): void {
+    if (state === 'open') this.opened++
     this.act = { state, actor, reason, revision: (this.act?.revision ?? 0) + 1 }
   }
 
-  async setIf(id: string, to: SaleState, audit: Audit, revision: number) {
+  async setIf(_: string, to: SaleState, audit: Audit, revision: number) {
     if ((this.act?.revision ?? 0) !== revision) return false
-    await this.set(id, to, audit)
+    this.put(to, audit)
     return true
   }
 

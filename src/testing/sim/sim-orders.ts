@@ -93,7 +93,8 @@ export class SimDatabase {
   }
 
   private refuse(r: Reservation, reason: string): Verdict {
-    if (!this.rules.rowsForRefused) return { orderNo: r.orderNo, status: 'closed', reason, fresh: true }
+    if (!this.rules.rowsForRefused)
+      return { orderNo: r.orderNo, status: 'closed', reason, fresh: true }
     return this.close(r, reason)
   }
 

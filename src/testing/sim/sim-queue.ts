@@ -37,6 +37,8 @@ export class SimQueue implements Queue {
       readonly calls: Calls
       readonly broker: SimBroker
       readonly label: (batch: Batch) => string
+      /** Breaks the rule that a batch travels whole: two messages, of which the second is refused. */
+      readonly split: boolean
     },
   ) {}
 
@@ -49,7 +51,22 @@ export class SimQueue implements Queue {
   async [Symbol.asyncDispose](): Promise<void> {}
 
   send(batch: Batch): Promise<Sent> {
-    const { process, calls, broker, label } = this.o
+    const { process, calls, broker, label, split } = this.o
+    if (split && batch.reservations.length > 1) {
+      const halves = [batch.reservations.slice(0, 1), batch.reservations.slice(1)]
+      const [sent] = halves.map((reservations) =>
+        calls.send(
+          process,
+          `queue: half of ${label(batch)}`,
+          () => {
+            if (reservations === halves[0]) broker.store({ ...batch, reservations })
+            return 'rejected' as const
+          },
+          [],
+        ),
+      )
+      return sent as Promise<Sent>
+    }
     return calls.send(process, `queue: ${label(batch)}`, () => broker.store(batch), FAULTS)
   }
 

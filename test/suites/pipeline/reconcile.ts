@@ -8,10 +8,13 @@ import {
   hset,
   order,
   paid,
+  pay,
   paymentsOf,
   reconcilerOf,
+  release,
   reservation,
   type Told,
+  tell,
 } from '../reconcile/world.js'
 import { type Backend, openShop, type Shop } from './shop.js'
 
@@ -117,6 +120,47 @@ export function reconcileSuite(backend: () => Backend): void {
       expect(report.triangles[0]?.onTheWay).toBe(3)
     })
 
+    test('R5: a number decided between the two readings is none that the database misses', async () => {
+      const shop = await openShop(backend())
+      const r = await deducted(shop, 'u1')
+      const decide = async () => {
+        await shop.orders.confirm([r])
+        await tell(shop, 'confirmed', r)
+      }
+      const orders = once(shop.orders, 'find', decide)
+      const report = await reconcilerOf(shop, { orders }).inspect(shop.ref.activityId)
+      expect(report.findings).toEqual([])
+    })
+
+    test('R5: what Redis hears of a moment after the commit is no difference', async () => {
+      const shop = await openShop(backend())
+      const [closed, paidNow] = [await confirmed(shop, 'u1'), await confirmed(shop, 'u2')]
+      await shop.orders.closeUnpaid([closed.orderNo], 'unpaid')
+      await pay(shop, paidNow)
+      const hear = async () => {
+        await release(shop, closed)
+        await tell(shop, 'paid', paidNow)
+      }
+      const stock = once(shop.sale.stock, 'reservations', hear)
+      const report = await reconcilerOf(shop, { stock }).inspect(shop.ref.activityId)
+      expect(report).toMatchObject({ findings: [], difference: 0, counts: {} })
+    })
+
+    test('R2: one number in the records of two buyers is found, whichever comes first', async () => {
+      const shop = await openShop(backend())
+      const first = await confirmed(shop, 'u1')
+      await hset(shop, 'done', { u2: `c|${first.orderNo}|1|1|` })
+      const second = reservation(shop, 'u3')
+      await hset(shop, 'done', { u4: `c|${second.orderNo}|1|1|` })
+      await shop.orders.confirm([second])
+      await tell(shop, 'confirmed', second)
+      const { findings } = await reconcilerOf(shop).inspect(shop.ref.activityId)
+      expect(findings.map((f) => [f.kind, f.userId]).sort()).toEqual([
+        ['owner-differs', 'u2'],
+        ['owner-differs', 'u4'],
+      ])
+    })
+
     test('R4: alerts by the rules of the host, always at what has no units', async () => {
       const shop = await openShop(backend(), { units: 10_000 })
       await deducted(shop, 'u1')
@@ -204,6 +248,26 @@ export function reconcileSuite(backend: () => Backend): void {
       ] as const)
         expect(() => reconcilerOf(shop, { [name]: value } as never)).toThrow(name)
     })
+  })
+}
+
+/** Does something else right after the first answer of a method. */
+function once<T extends object>(target: T, method: keyof T, then: () => Promise<void>): T {
+  let done = false
+  return new Proxy(target, {
+    get(_, name) {
+      const value: unknown = Reflect.get(target, name)
+      if (typeof value !== 'function') return value
+      if (name !== method) return value.bind(target)
+      return async (...args: unknown[]) => {
+        const answer: unknown = await value.apply(target, args)
+        if (!done) {
+          done = true
+          await then()
+        }
+        return answer
+      }
+    },
   })
 }
 

@@ -1,0 +1,167 @@
+import { FlashSaleError } from '../../core/errors.js'
+import type { OrderBook, Verdict } from '../../core/ports.js'
+import type { Reservation } from '../../core/types.js'
+import type { RedisStore } from './redis-store.js'
+import type { Broken } from './world.js'
+
+/** Replaces one passage of one script; a script without it stays as it is. */
+const instead =
+  (of: string, by: string) =>
+  (lua: string): string =>
+    lua.replace(of, () => by)
+
+/** Says CLOSED without writing a row, for closings of this reason and at least so many numbers. */
+const withoutRow =
+  (why: string, least = 1) =>
+  (orders: OrderBook): OrderBook => ({
+    ...orders,
+    closeUnbooked: async (reservations, reason) => {
+      if (reason !== why || reservations.length < least)
+        return orders.closeUnbooked(reservations, reason)
+      const rows = await orders.find(reservations.map((r) => r.orderNo))
+      return reservations.map((r) => verdictWithout(r, reason, rows))
+    },
+  })
+
+function verdictWithout(
+  { orderNo }: Reservation,
+  reason: string,
+  rows: Awaited<ReturnType<OrderBook['find']>>,
+): Verdict {
+  const status = rows.find((row) => row.orderNo === orderNo)?.status ?? 'closed'
+  return status === 'closed'
+    ? { orderNo, status, reason, fresh: true }
+    : { orderNo, status, fresh: false }
+}
+
+/** Strikes off the batch of this number unless a relay has claimed it: then it is due later than 2 s after its birth. */
+function strikeUnclaimed(store: RedisStore, orderNo: string): boolean {
+  const batches = 'seckill:batch:{a}'
+  const batch = [...(store.hash(batches) ?? [])].find(([, text]) => text.includes(orderNo))
+  const [batchId = ''] = batch ?? []
+  const born = Number(store.hash(batches)?.get(` ${batchId}`))
+  const due = Number(store.call('ZSCORE', ['seckill:owed:{a}', batchId]))
+  if (!batch || due !== born + 2_000) return false
+  store.call('ZREM', ['seckill:owed:{a}', batchId])
+  store.call('HDEL', [batches, batchId, ` ${batchId}`])
+  return true
+}
+
+/** Closings of this reason never happen. */
+const neverCloses =
+  (why: string) =>
+  (orders: OrderBook): OrderBook => ({
+    ...orders,
+    closeUnbooked: async (reservations, reason) => {
+      if (reason !== why) return orders.closeUnbooked(reservations, reason)
+      throw new FlashSaleError('DB_UNAVAILABLE', 'this is never closed')
+    },
+  })
+
+/** The library with one of its rules broken at a time, by the names of the counterexamples to the protocol. */
+export const BROKEN: readonly Broken[] = [
+  {
+    id: 'A0',
+    rule: 'units of a rejected message go back only behind CLOSED rows',
+    orders: withoutRow('send-rejected'),
+  },
+  {
+    id: 'S0',
+    rule: 'a batch travels as one message',
+    orders: withoutRow('send-rejected', 2),
+    splits: true,
+  },
+  {
+    id: 'F1',
+    rule: 'a number that nobody confirmed gets a CLOSED row before its unit goes back',
+    orders: withoutRow('lost'),
+  },
+  {
+    id: 'H1',
+    rule: 'every number that a confirm does not confirm gets a CLOSED row',
+    book: { rowsForRefused: false },
+  },
+  { id: 'G1', rule: 'a timeout closes the database first, then Redis', redisFirst: true },
+  {
+    id: 'J1',
+    rule: 'Redis is told after COMMIT only',
+    orders: (orders, _, { sale }) => ({
+      ...orders,
+      async confirm(reservations, signal) {
+        const moves = reservations.map((reservation) => ({ to: 'confirmed' as const, reservation }))
+        await sale().stock.move(moves)
+        return orders.confirm(reservations, signal)
+      },
+    }),
+  },
+  { id: 'Cn', rule: 'a buyer has one live order in the database', book: { liveKey: false } },
+  {
+    id: 'D-noadopt',
+    rule: 'a live order that Redis has forgotten is booked again',
+    lua: instead("elseif to == 'r' then codes[i] = 4", 'elseif true then codes[i] = 4'),
+  },
+  {
+    id: 'D2',
+    rule: 'what is not there for it is booked in `over`',
+    lua: instead('local taken = math.min(n.available, quantity)', 'local taken = quantity'),
+  },
+  {
+    id: 'B1',
+    rule: 'the release of an unknown number changes nothing',
+    lua: instead(
+      "elseif to == 'r' then codes[i] = 4",
+      "elseif to == 'r' then n.frozen = n.frozen - quantity; take_back(quantity); change(user, 'r|' .. order_no .. '|' .. whole(quantity) .. '|0|'); codes[i] = 1",
+    ),
+  },
+  {
+    id: 'L1',
+    rule: 'a deduction records its number',
+    lua: instead(
+      "redis.call('HSET', KEYS[6], unpack(writes))\n  redis.call('HSET', KEYS[5]",
+      "redis.call('HSET', KEYS[5]",
+    ),
+  },
+  {
+    id: 'K-blind',
+    rule: '`pending` moves only with the transition out of held',
+    lua: instead(
+      "if state == 'r' then codes[i] = to == 'r' and 2 or 5",
+      "if state == 'r' then n.pending = n.pending - units; change(field, record); codes[i] = to == 'r' and 2 or 5",
+    ),
+  },
+  {
+    id: 'K-noclose',
+    rule: 'a number that nobody confirms is closed in time',
+    orders: neverCloses('lost'),
+  },
+  {
+    id: 'W0',
+    rule: 'a number that nobody knows is closed after the grace time',
+    orders: neverCloses('never-appeared'),
+  },
+  { id: 'ST1', rule: 'a stop is a durable row first', losesStops: true },
+  {
+    id: 'A1f',
+    rule: 'that nobody has taken the owed message up does not replace the CLOSED row',
+    orders: (orders, { store }, { write }) => ({
+      ...orders,
+      async closeUnbooked(reservations, reason) {
+        if (reason !== 'send-rejected') return orders.closeUnbooked(reservations, reason)
+        const numbers = reservations.map((r) => r.orderNo)
+        const struck = await write('strike off if unclaimed', numbers, () =>
+          strikeUnclaimed(store, numbers[0] as string),
+        )
+        if (!struck) throw new FlashSaleError('DB_UNAVAILABLE', 'the relay has taken it up')
+        return reservations.map((r) => verdictWithout(r, reason, []))
+      },
+    }),
+  },
+  {
+    id: 'X-purge',
+    rule: 'a released number is remembered as long as a client may send it again',
+    lua: instead(
+      "if #tombs > 0 then redis.call('HSET', KEYS[2], unpack(tombs)) end",
+      "for i = 1, #fields do if string.sub(changed[fields[i]], 1, 1) == 'r' then redis.call('HDEL', KEYS[6], fields[i]) end end",
+    ),
+  },
+]
