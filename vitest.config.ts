@@ -32,6 +32,8 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: ['test/unit/**/*.test.ts'],
+          // For what hangs, and not for what is slow: starting a process takes seconds on a machine with other work.
+          testTimeout: 30_000,
           sequence: { groupOrder: 0 },
         },
       },

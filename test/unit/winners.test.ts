@@ -72,9 +72,11 @@ test('too many to remember: nobody is known', async () => {
 test('a ledger that cannot be read is not asked by every click, and nobody is refused for it', async () => {
   const w = world(null)
   w.load = () => Promise.reject(new Error('down'))
+  const begun = performance.now()
   for (let i = 0; i < 20; i++) {
     expect(w.mayBe('ann')).toBe(true)
     await settled()
   }
-  expect(w.loads).toBe(1)
+  const retries = Math.floor((performance.now() - begun) / 250)
+  expect(w.loads).toBeLessThanOrEqual(1 + retries)
 })
