@@ -112,7 +112,7 @@ describe('RateLimiter on a Redis in trouble', () => {
     cleanUp.push(() => proxy.close())
     const redis = client({ port: proxy.port })
     const total = { burst: 1_000, perSecond: 0.1 }
-    const limit = limiter(redis, { total }, { timeoutMs: 50, aloneMs: 60_000 })
+    const limit = limiter(redis, { total }, { timeoutMs: 400, aloneMs: 60_000 })
     expect(passed(await crowd(limit, 1))).toBe(1)
     proxy.delay(2_000)
     const began = performance.now()
