@@ -1,5 +1,5 @@
-import type { Finding } from 'flash-sale-kit'
-import { KnexFindingLog, KnexOrderBook } from 'flash-sale-kit/knex'
+import { type Finding, newOrderNo } from 'flash-sale-kit'
+import { KnexFindingLog, KnexOrderBook, KnexPaymentBook } from 'flash-sale-kit/knex'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type FreshDatabase, freshDatabase } from '../harness/databases.js'
 import { until } from '../harness/net.js'
@@ -11,6 +11,7 @@ import {
   confirmed,
   deducted,
   fresh,
+  order,
   pay,
   paymentsOf,
   reconcilerOf,
@@ -295,6 +296,35 @@ describe.each(KINDS)('the reconciler on Redis and %s', (kind) => {
     })
     expect(await shop.sale.stock.reservation(shop.ref, 'u1')).toMatchObject({ state: 'held' })
     expect(await shop.orders.findByBuyer(shop.ref, 'u1')).toBeNull()
+  })
+
+  test('R2 P1: money in the database is compared with the orders', async () => {
+    const shop = await shopOf(100)
+    const payments = new KnexPaymentBook({ knex: database.knex })
+    const reconciler = reconcilerOf(shop, { payments })
+    const { activityId } = shop.ref
+    const r = await confirmed(shop, 'u1')
+    const { orderNo, userId } = r
+    const paymentId = newOrderNo()
+    await payments.open({ orderNo, userId, channel: 'wx', paymentId, leaseMs: 1_000 })
+    const money = { tradeNo: newOrderNo(), amountMinor: 100, currency: 'CNY' }
+    const captured = await payments.capture(
+      { channel: 'wx', paymentId, userId, order: null, confirmed: true, ...money },
+      { latePayment: 'refund', newOrderNo: newOrderNo(), newPaymentId: newOrderNo() },
+    )
+    expect(captured.status).toBe('applied')
+    await shop.sale.stock.move([{ to: 'paid', reservation: r }])
+    expect((await reconciler.inspect(activityId)).findings).toEqual([])
+
+    await order(shop, r).update({ status: 'CONFIRMED' })
+    const byHand = await confirmed(shop, 'u2')
+    await pay(shop, byHand)
+    await shop.sale.stock.move([{ to: 'paid', reservation: byHand }])
+    expect((await reconciler.inspect(activityId)).counts).toEqual({
+      'paid-differs': 1,
+      'payment-without-order': 1,
+      'paid-without-payment': 1,
+    })
   })
 
   test('R4: the log knows when each was first and last seen, and what became of it', async () => {

@@ -1,8 +1,8 @@
 import type { OrderRow } from '../../core/ports.js'
 import { SIM_REF } from './ledger.js'
-import { short } from './names.js'
+import { AUDIT, type Name, short } from './names.js'
 import type { SimDeduct } from './sale.js'
-import { AUDIT, type Name, type World } from './world.js'
+import type { World } from './world.js'
 
 /** A buyer's request reaches a process; `how` for the trace. */
 export function deduct(world: World, app: Name, request: SimDeduct, how: string): void {

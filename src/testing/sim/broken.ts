@@ -1,8 +1,8 @@
 import { FlashSaleError } from '../../core/errors.js'
 import type { OrderBook, Verdict } from '../../core/ports.js'
 import type { Reservation } from '../../core/types.js'
+import type { Broken } from './options.js'
 import type { RedisStore } from './redis-store.js'
-import type { Broken } from './world.js'
 
 /** Replaces one passage of one script; a script without it stays as it is. */
 const instead =
@@ -85,7 +85,7 @@ export const BROKEN: readonly Broken[] = [
   {
     id: 'J1',
     rule: 'Redis is told after COMMIT only',
-    orders: (orders, _, { sale }) => ({
+    orders: (orders, { sale }) => ({
       ...orders,
       async confirm(reservations, signal) {
         const moves = reservations.map((reservation) => ({ to: 'confirmed' as const, reservation }))
@@ -143,7 +143,7 @@ export const BROKEN: readonly Broken[] = [
   {
     id: 'A1f',
     rule: 'that nobody has taken the owed message up does not replace the CLOSED row',
-    orders: (orders, { store }, { write }) => ({
+    orders: (orders, { store, write }) => ({
       ...orders,
       async closeUnbooked(reservations, reason) {
         if (reason !== 'send-rejected') return orders.closeUnbooked(reservations, reason)

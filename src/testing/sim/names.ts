@@ -1,5 +1,9 @@
-import type { Activity } from '../../core/types.js'
+import type { Activity, Audit } from '../../core/types.js'
 import { SIM_REF } from './ledger.js'
+
+export const AUDIT: Audit = { actor: 'simulator', reason: 'simulated' }
+export const NAMES = ['app1', 'app2', 'worker', 'relay'] as const
+export type Name = (typeof NAMES)[number]
 
 export const NUMBER = /[0-9a-z]{9}[a-z]0{8}[0-9a-z]/g
 

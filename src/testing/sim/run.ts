@@ -1,9 +1,10 @@
 import type { ChoiceList, Choices } from './choices.js'
 import { VirtualClock } from './clock.js'
 import type { Breach } from './invariants.js'
+import type { WorldOptions } from './options.js'
 import { comeToRest } from './rest.js'
 import { Steps } from './steps.js'
-import { World, type WorldOptions } from './world.js'
+import { World } from './world.js'
 
 export interface Run {
   readonly choices: ChoiceList

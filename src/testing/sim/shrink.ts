@@ -1,6 +1,6 @@
 import { type ChoiceList, Choices } from './choices.js'
+import type { WorldOptions } from './options.js'
 import { type Run, runOnce } from './run.js'
-import type { WorldOptions } from './world.js'
 
 /**
  * The shortest run found that breaks the same rule: steps are left out, many at once and then one by one, and the choices

@@ -1,6 +1,7 @@
 import { FlashSaleError } from '../../core/errors.js'
 import type { OrderBook, OrderRow, OwedRelease, Verdict } from '../../core/ports.js'
 import type { Activity, DbNumbers, Reservation, SkuRef } from '../../core/types.js'
+import type { CallFault } from './process.js'
 
 /** Rules of the database that a run may do without, to see what then breaks. */
 export interface BookRules {
@@ -127,6 +128,15 @@ function verdictOf(row: OrderRow, fresh: boolean): Verdict {
     ? { orderNo, status, reason: row.reason ?? 'closed', fresh }
     : { orderNo, status, fresh }
 }
+
+export const BOOK_FAULTS: readonly CallFault<unknown>[] = [
+  { name: 'committed, the answer is lost', done: 1, fails: () => unknown('OUTCOME_UNKNOWN') },
+  { name: 'rolled back, the answer is lost', done: 0, fails: () => unknown('OUTCOME_UNKNOWN') },
+  { name: 'refused', done: 0, fails: () => unknown('DB_UNAVAILABLE') },
+]
+
+const unknown = (code: 'OUTCOME_UNKNOWN' | 'DB_UNAVAILABLE') =>
+  new FlashSaleError(code, 'the simulated database did not answer')
 
 /** A call that writes: an event, with the label of the numbers it is about. */
 export type Write = <T>(what: string, orderNos: readonly string[], act: () => T) => Promise<T>

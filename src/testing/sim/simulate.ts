@@ -2,9 +2,9 @@ import * as check from '../../core/check.js'
 import { Choices } from './choices.js'
 import type { Breach } from './invariants.js'
 import { short } from './names.js'
+import type { WorldOptions } from './options.js'
 import { type Run, runOnce } from './run.js'
 import { shrink } from './shrink.js'
-import type { WorldOptions } from './world.js'
 
 export interface SimulateOptions extends WorldOptions {
   /** The first seed. @defaultValue 1 */

@@ -10,27 +10,12 @@ import {
   stop,
 } from './acts.js'
 import type { Choices } from './choices.js'
+import { BUYERS, CLICKS, IDLE, KINDS, type Kind, SOME, TIMES, UNDER_WAY } from './kinds.js'
 import { SIM_REF } from './ledger.js'
-import { orderNumber } from './names.js'
+import { NAMES, type Name, orderNumber } from './names.js'
 import type { Call } from './process.js'
 import type { SimDeduct } from './sale.js'
-import { NAMES, type Name, type World } from './world.js'
-
-const BUYERS = ['A', 'B', 'C'] as const
-const CLICKS = 3
-
-type Kind =
-  | 'click'
-  | 'crowd'
-  | 'resend'
-  | 'relay'
-  | 'hand over'
-  | 'unpaid'
-  | 'pay'
-  | 'ask'
-  | 'reconcile'
-  | 'rebuild'
-  | 'stop'
+import type { World } from './world.js'
 
 /** Chooses what happens next: small budgets of everything, as in the model of the protocol. */
 export class Steps {
@@ -114,8 +99,8 @@ export class Steps {
 
   private disaster(): void {
     const { world, choices, left } = this
-    // Not at once: what a disaster destroys must have been made before.
-    if (choices.pick(3) !== 2) return
+    // What a disaster destroys must have been made before.
+    if (world.db.rows.size === 0 && choices.pick(3) !== 2) return
     if (choices.pick(2) === 0) {
       const name = NAMES[choices.pick(NAMES.length)] as Name
       if (left.crashes === 0) return
@@ -248,29 +233,3 @@ export class Steps {
     else closeUnpaid(world, row)
   }
 }
-
-const UNDER_WAY = ['call', 'call', 'call', 'call', 'call', 'act', 'act', 'act', 'time', 'disaster']
-const IDLE = ['act', 'act', 'act', 'act', 'act', 'act', 'time', 'disaster']
-const KINDS: readonly Kind[] = [
-  'click',
-  'click',
-  'click',
-  'hand over',
-  'hand over',
-  'hand over',
-  'crowd',
-  'relay',
-  'relay',
-  'unpaid',
-  'unpaid',
-  'resend',
-  'pay',
-  'ask',
-  'reconcile',
-  'rebuild',
-  'stop',
-]
-/** Kinds that a run may do without. */
-const SOME: readonly Kind[] = ['crowd', 'resend', 'unpaid', 'pay', 'ask', 'reconcile', 'stop']
-/** The next timer, so many ms, or 3 s by the clock of Redis alone: what is owed falls due. */
-const TIMES = [undefined, undefined, 'Redis', 3_000, 660_000] as const

@@ -1,54 +1,18 @@
 import { FlashSaleError } from '../../core/errors.js'
 import type { OrderBook } from '../../core/ports.js'
-import type { Activity, Audit } from '../../core/types.js'
+import type { Activity } from '../../core/types.js'
 import type { VirtualClock } from './clock.js'
 import { atEveryStep, type Breach, History, type Told } from './invariants.js'
 import { readLedger, SIM_REF } from './ledger.js'
-import type { LuaVm } from './lua.js'
-import { activityAt, NUMBER, short } from './names.js'
-import { type CallFault, Calls, SimProcess } from './process.js'
+import { AUDIT, activityAt, NAMES, type Name, NUMBER, short } from './names.js'
+import type { WorldOptions } from './options.js'
+import { Calls, SimProcess } from './process.js'
 import { type RedisState, RedisStore } from './redis-store.js'
-import type { OpenSale, SimSale } from './sale.js'
+import type { SimSale } from './sale.js'
 import { SimControl, simActivities } from './sim-control.js'
-import { type BookRules, SimDatabase, simOrders, type Write } from './sim-orders.js'
+import { BOOK_FAULTS, SimDatabase, simOrders, type Write } from './sim-orders.js'
 import { SimBroker, SimQueue } from './sim-queue.js'
 import { simRedis } from './sim-redis.js'
-
-/** The library with one rule broken. */
-export interface Broken {
-  readonly id: string
-  /** The rule that is missing, in a sentence. */
-  readonly rule: string
-  /** Changes the text of the scripts. */
-  readonly lua?: (text: string) => string
-  readonly book?: Partial<BookRules>
-  readonly orders?: (orders: OrderBook, world: World, own: Own) => OrderBook
-  /** Tells Redis of a timeout before the database. */
-  readonly redisFirst?: true
-  /** Tells stops to Redis only. */
-  readonly losesStops?: true
-  /** Sends a batch as two messages. */
-  readonly splits?: true
-}
-
-/** What a wrapper of one process may reach. */
-export interface Own {
-  readonly sale: () => SimSale
-  readonly write: Write
-}
-
-export interface WorldOptions {
-  readonly sale: OpenSale
-  readonly lua: LuaVm
-  /** For the trace: what the scripts are called. */
-  readonly scripts?: readonly { readonly name: string; readonly sha: string }[]
-  /** For the tests of the simulator itself. */
-  readonly broken?: Broken
-}
-
-export const AUDIT: Audit = { actor: 'simulator', reason: 'simulated' }
-export const NAMES = ['app1', 'app2', 'worker', 'relay'] as const
-export type Name = (typeof NAMES)[number]
 
 export interface Running {
   readonly process: SimProcess
@@ -62,15 +26,6 @@ interface Task {
   readonly what: string
   readonly process: SimProcess
 }
-
-const BOOK_FAULTS: readonly CallFault<unknown>[] = [
-  { name: 'committed, the answer is lost', done: 1, fails: () => unknown('OUTCOME_UNKNOWN') },
-  { name: 'rolled back, the answer is lost', done: 0, fails: () => unknown('OUTCOME_UNKNOWN') },
-  { name: 'refused', done: 0, fails: () => unknown('DB_UNAVAILABLE') },
-]
-
-const unknown = (code: 'OUTCOME_UNKNOWN' | 'DB_UNAVAILABLE') =>
-  new FlashSaleError(code, 'the simulated database did not answer')
 
 /** What may be told to a caller when services fail; anything else is a fault of the library. */
 const EXPECTED: ReadonlySet<string> = new Set([
@@ -166,7 +121,7 @@ export class World {
     let sale: SimSale | null = null
     const plain = simOrders(db, write, () => this.clock.now)
     const orders =
-      o.broken?.orders?.(plain, this, { sale: () => sale as unknown as SimSale, write }) ?? plain
+      o.broken?.orders?.(plain, { sale: () => sale as unknown as SimSale, write, store }) ?? plain
     const events = {
       onAlert: (code: string, { error }: { readonly [key: string]: unknown }) => {
         if (error !== undefined) this.thrown(process, `alert ${code}`, error)

@@ -1,0 +1,38 @@
+import type { OrderBook } from '../../core/ports.js'
+import type { LuaVm } from './lua.js'
+import type { RedisStore } from './redis-store.js'
+import type { OpenSale, SimSale } from './sale.js'
+import type { BookRules, Write } from './sim-orders.js'
+
+/** The library with one rule broken. */
+export interface Broken {
+  readonly id: string
+  /** The rule that is missing, in a sentence. */
+  readonly rule: string
+  /** Changes the text of the scripts. */
+  readonly lua?: (text: string) => string
+  readonly book?: Partial<BookRules>
+  readonly orders?: (orders: OrderBook, own: Own) => OrderBook
+  /** Tells Redis of a timeout before the database. */
+  readonly redisFirst?: true
+  /** Tells stops to Redis only. */
+  readonly losesStops?: true
+  /** Sends a batch as two messages. */
+  readonly splits?: true
+}
+
+/** What a wrapper of one process may reach. */
+export interface Own {
+  readonly sale: () => SimSale
+  readonly write: Write
+  readonly store: RedisStore
+}
+
+export interface WorldOptions {
+  readonly sale: OpenSale
+  readonly lua: LuaVm
+  /** For the trace: what the scripts are called. */
+  readonly scripts?: readonly { readonly name: string; readonly sha: string }[]
+  /** For the tests of the simulator itself. */
+  readonly broken?: Broken
+}
