@@ -155,10 +155,11 @@ export class StockBucket {
   /** How Redis stands with an activity; `rewound` when it knows less than this process has seen, or was told to {@link expect}. */
   async standing(activity: Activity): Promise<RedisStanding> {
     const checked = check.activity(activity)
+    // Before Redis is asked: what is heard meanwhile may be newer than its answer.
+    const seen = { ...this.seen.of(checked.activityId) }
     const standing = await look(this.runner, checked)
     if (standing.status !== 'warm') return standing
     const { epoch, seq } = standing
-    const seen = this.seen.of(checked.activityId)
     if (epoch < seen.epoch || (epoch === seen.epoch && seq < seen.seq))
       return { ...standing, status: 'rewound' }
     this.seen.learn(checked.activityId, epoch, seq)

@@ -19,6 +19,8 @@ const bookOf = (rows: readonly OrderRow[], total = 10) => ({
 describe('StockBucket.rebuild', () => {
   let stock: StockBucket
   let calls = 0
+  /** Happens between an answer and whoever waits for it. */
+  let meanwhile: (() => Promise<unknown>) | null = null
   const activity = activityOf({ skus: [sku(8)] })
 
   beforeEach(() => {
@@ -26,9 +28,13 @@ describe('StockBucket.rebuild', () => {
     calls = 0
     stock = new StockBucket({
       redis: {
-        evalsha: (...args) => {
+        async evalsha(...args) {
           calls++
-          return redis.evalsha(...args)
+          const answer = await redis.evalsha(...args)
+          const first = meanwhile
+          meanwhile = null
+          await first?.()
+          return answer
         },
         eval: (...args) => redis.eval(...args),
       },
@@ -67,6 +73,14 @@ describe('StockBucket.rebuild', () => {
       { orderNo: 'o1', state: 'confirmed' },
       { orderNo: 'o2', state: 'confirmed' },
     ])
+  })
+
+  it('S10: what is sold while it looks is no Redis that went back in time', async () => {
+    await stock.rebuild(activity, bookOf([]), { tokenEpoch: 1 })
+    await stock.control('a1', 'open')
+    meanwhile = () => stock.deduct({ ...REF, userId: 'u1', version: activity.version })
+    expect((await stock.standing(activity)).status).toBe('warm')
+    expect((await stock.numbers(REF)).frozen).toBe(1)
   })
 
   it('takes an epoch above all that was seen, whatever Redis’ clock says', async () => {
