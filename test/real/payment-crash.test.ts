@@ -93,6 +93,7 @@ describe.each(['mariadb', 'postgres'] as const)('kill -9 of a refund on %s', (ki
     const job = { payment: paymentId, refund: newOrderNo(), amount: 100, die: '' }
     const process = await refundIn(backend(), channel.url, job)
     expect(await process.line(/^refund /)).toBe('refund refunded')
+    expect(await process.exited).toMatchObject({ code: 0 })
     expect(till.wx.calls).toMatchObject({ refund: 1, queryRefund: 0 })
     await till.sound()
   })

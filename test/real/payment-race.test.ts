@@ -21,7 +21,12 @@ async function round(till: Till, i: number) {
 
   const pay = async () => {
     const notice = wx.pay(paymentId)
-    return notice ? (await payments.notice(notice)).status : 'closed at the channel'
+    if (!notice) return 'closed at the channel'
+    // As a channel does; a database that is busy answers `retry-later`.
+    for (;;) {
+      const { status, acknowledge } = await payments.notice(notice)
+      if (acknowledge) return status
+    }
   }
   const close = async () => (await payments.close({ orderNo, reason: 'risk' })).status
   const cancel = async () => (await payments.cancel({ ...till.ref, orderNo, userId })).status
