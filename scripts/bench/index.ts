@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs'
 import type { Need } from '../../test/harness/binaries.js'
 import { provision } from '../provision.js'
 import type { Measured } from './measure.js'
@@ -33,10 +32,6 @@ async function main(args: readonly string[]): Promise<number> {
     return 2
   }
   const file = new URL(`./${name}.ts`, import.meta.url)
-  if (!existsSync(file)) {
-    console.error(`the bench ${name} comes with a later version`)
-    return 2
-  }
   provision(['core', ...(MORE[name] ?? [])])
   const { run } = (await import(file.href)) as { readonly run: Bench }
   const quiet = args.includes('--json')

@@ -1,4 +1,5 @@
 import { within } from '../core/background.js'
+import { isHandled } from '../core/hand-over.js'
 import type { Handled, OutboxMessage } from '../core/ports.js'
 
 /** A message as a handler sees it. */
@@ -26,8 +27,6 @@ export class NoAnswer extends Error {
   override readonly name = 'NoAnswer'
 }
 
-const KNOWN: ReadonlySet<unknown> = new Set<Handled>(['ack', 'retry', 'dead'])
-
 /** One call of a handler: an answer for each message, or a throw. Past the limit it throws; the work itself may go on. */
 export async function call(
   handler: OutboxHandler,
@@ -54,6 +53,6 @@ export async function call(
 
 function answers(said: unknown, count: number): readonly Handled[] {
   const each = Array.isArray(said) ? said : Array(count).fill(said ?? 'ack')
-  if (each.length === count && each.every((one) => KNOWN.has(one))) return each
+  if (each.length === count && each.every(isHandled)) return each
   throw new NoAnswer("the handler must return 'ack', 'retry' or 'dead', or one of them for each")
 }
