@@ -4,17 +4,19 @@
 -- KEYS[1] released, collected
 -- KEYS[2] done, collected
 -- ARGV[1] keepMs number
--- ARGV[2] count number
--- ARGV[3...] userId, orderNo, record, reason ('' unless closed); for each order
--- Returns {1, released, done}: fields collected so far.
+-- ARGV[2] first string, '1' for the first of an SKU; what the others add to must be there
+-- ARGV[3] count number
+-- ARGV[4...] userId, orderNo, record, reason ('' unless closed); for each order
+-- Returns {1, done}: fields collected so far; {0} what was collected before is gone, nothing was written.
 -- @include record
 
-local count = tonumber(ARGV[2])
+if ARGV[2] ~= '1' and redis.call('HEXISTS', KEYS[2], ' ') ~= 1 then return {0} end
+local count = tonumber(ARGV[3])
 local users, fields, tombs, marks = {}, {' ', ''}, {' ', ''}, {}
-for i = 1, count do users[i] = ARGV[4 * i - 1] end
+for i = 1, count do users[i] = ARGV[4 * i] end
 local found = count > 0 and redis.call('HMGET', KEYS[2], unpack(users)) or {}
 for i = 1, count do
-  local user, order_no, record, reason = users[i], ARGV[4 * i], ARGV[4 * i + 1], ARGV[4 * i + 2]
+  local user, order_no, record, reason = users[i], ARGV[4 * i + 1], ARGV[4 * i + 2], ARGV[4 * i + 3]
   local mark_state, mark_no = parse_record(marks[user] or found[i])
   local state = parse_record(record)
   if state == 'r' then tombs[#tombs + 1], tombs[#tombs + 2] = order_no, reason end
@@ -30,4 +32,4 @@ redis.call('HSET', KEYS[1], unpack(tombs))
 redis.call('HSET', KEYS[2], unpack(fields))
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
 redis.call('PEXPIRE', KEYS[2], ARGV[1])
-return {1, redis.call('HLEN', KEYS[1]), redis.call('HLEN', KEYS[2])}
+return {1, redis.call('HLEN', KEYS[2])}

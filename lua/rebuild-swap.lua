@@ -22,13 +22,14 @@
 -- ARGV[13] seenEpoch number, the epoch when the rebuild began, 0 for none
 -- ARGV[14] above number, the new epoch must be greater
 -- ARGV[15] tombstones number, fields of the released collected
--- ARGV[16...] total, frozen, sold, fields of the stock collected, fields of the done collected; for each SKU
+-- ARGV[16] revision number, of the durable row when the rebuild stopped the sale
+-- ARGV[17...] total, frozen, sold, fields of the stock collected, fields of the done collected; for each SKU
 -- Returns {1, epoch} done, also by an earlier run of this very call; {0} something collected is missing;
 --   {-1} another rebuild or a warm-up came first, or the sale is open; {-2} the keys would expire at once.
 -- @include tag
 
 local skus = tonumber(ARGV[11])
-local was = redis.call('HMGET', KEYS[1], ' ', 'state', 'rebuild')
+local was = redis.call('HMGET', KEYS[1], ' ', 'state', 'rebuild', 'revision')
 local current = tonumber(type(was[1]) == 'string' and was[1] or '')
 if current and was[3] == ARGV[12] then return {1, was[1]} end
 if current and whole(current) ~= ARGV[13] then return {-1} end
@@ -36,14 +37,16 @@ if epoch_of({KEYS[1], KEYS[2], KEYS[3], KEYS[4]}) and was[2] == 'open' then retu
 if tonumber(ARGV[10]) <= now_ms() then return {-2} end
 if redis.call('HLEN', KEYS[5]) ~= tonumber(ARGV[15]) then return {0} end
 for i = 1, skus do
-  local key, arg = 4 * i + 2, 5 * i + 11
+  local key, arg = 4 * i + 2, 5 * i + 12
   if redis.call('HLEN', KEYS[key + 2]) ~= tonumber(ARGV[arg + 3]) then return {0} end
   if redis.call('HLEN', KEYS[key + 3]) ~= tonumber(ARGV[arg + 4]) then return {0} end
 end
 
+-- What Redis was told last holds on, so that an older act that is still on its way does not open the new keys.
+local revision = whole(math.max(tonumber(ARGV[16]), tonumber(type(was[4]) == 'string' and was[4] or '') or 0))
 local epoch = whole(math.max(now_ms(), (current or 0) + 1, tonumber(ARGV[13]) + 1, tonumber(ARGV[14]) + 1))
 for i = 1, skus do
-  local key, arg = 4 * i + 2, 5 * i + 11
+  local key, arg = 4 * i + 2, 5 * i + 12
   local s, frozen, sold = tonumber(ARGV[arg]), tonumber(ARGV[arg + 1]), tonumber(ARGV[arg + 2])
   local total = math.max(s, frozen + sold)
   redis.call('HSET', KEYS[key + 2], ' ', epoch, 'total', whole(total), 'available', whole(total - frozen - sold),
@@ -64,7 +67,8 @@ end
 redis.call('RENAME', KEYS[5], KEYS[2])
 redis.call('HSET', KEYS[1], ' ', epoch, 'state', 'stopped', 'version', ARGV[1], 'opensAt', ARGV[2], 'endsAt', ARGV[3],
   'tokens', ARGV[4], 'tokenEpoch', ARGV[5], 'maxPerOrder', ARGV[6], 'high', ARGV[7], 'low', ARGV[8], 'scripts', ARGV[9],
-  'waiting', '0', 'busy', '0', 'seq', '0', 'rebuild', ARGV[12])
+  'waiting', '0', 'busy', '0', 'seq', '0', 'rebuild', ARGV[12],
+  'revision', revision)
 redis.call('ZADD', KEYS[3], '9007199254740991', ' ' .. epoch)
 redis.call('HSET', KEYS[4], ' ', epoch)
 for i = 1, 4 do redis.call('PEXPIREAT', KEYS[i], ARGV[10]) end

@@ -31,14 +31,14 @@ local function exist(first, last)
   return there
 end
 
-local epoch = '0'
+local epoch, revision = '0', '0'
 if exist(1, 4) == 0 then
   if exist(5, #KEYS) > 0 then return {-1} end
 else
   epoch = epoch_of({KEYS[1], KEYS[2], KEYS[3], KEYS[4]})
   if not epoch then return {-1} end
   local sale = redis.call('HMGET', KEYS[1], 'version', 'opensAt', 'endsAt', 'tokens', 'maxPerOrder', 'state', 'scripts',
-    'seq')
+    'seq', 'revision')
   if sale[1] == ARGV[1] then
     for i = 1, skus do
       if not (epoch_of(tag_of(i)) and read_numbers(KEYS[3 + 2 * i])) then return {-1} end
@@ -58,6 +58,7 @@ else
     end
     return {2}
   end
+  revision = sale[9] or revision
   -- Its SKUs may be others than those asked for: `seq` speaks for all of them.
   if sale[6] ~= 'stopped' or sale[8] ~= '0' then return {-2} end
   for i = 1, skus do
@@ -77,7 +78,7 @@ epoch = whole(math.max(now_ms(), tonumber(epoch) + 1))
 for i = 1, #KEYS do redis.call('DEL', KEYS[i]) end
 redis.call('HSET', KEYS[1], ' ', epoch, 'state', 'stopped', 'version', ARGV[1], 'opensAt', ARGV[2], 'endsAt', ARGV[3],
   'tokens', ARGV[4], 'tokenEpoch', ARGV[5], 'maxPerOrder', ARGV[6], 'high', ARGV[7], 'low', ARGV[8], 'scripts', ARGV[9],
-  'waiting', '0', 'busy', '0', 'seq', '0')
+  'waiting', '0', 'busy', '0', 'seq', '0', 'revision', revision)
 redis.call('HSET', KEYS[2], ' ', epoch)
 redis.call('ZADD', KEYS[3], '9007199254740991', ' ' .. epoch)
 redis.call('HSET', KEYS[4], ' ', epoch)

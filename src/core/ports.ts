@@ -40,6 +40,8 @@ export interface SaleControl {
   readonly state: SaleState
   /** Tokens issued under a smaller epoch are revoked. */
   readonly tokenEpoch: number
+  /** Rises with every act on the row; 0 for an activity nobody has touched. */
+  readonly revision: number
 }
 
 /** The act that left a sale's durable row as it is. */
@@ -47,18 +49,21 @@ export interface LastAct {
   readonly state: SaleState
   readonly actor: string
   readonly reason: string
-  /** Rises with every act on the row. */
+  /** As of {@link SaleControl}. */
   readonly revision: number
 }
 
 /** The durable row behind stop, open and token revocation; every process reads it each second. */
 export interface ActivityControl {
-  /** An activity nobody has touched is `{ state: 'stopped', tokenEpoch: 1 }`. */
+  /** An activity nobody has touched is `{ state: 'stopped', tokenEpoch: 1, revision: 0 }`. */
   read(activityId: string): Promise<SaleControl>
-  /** Writes the row and its audit row in one transaction. */
-  set(activityId: string, to: SaleState, audit: Audit): Promise<void>
-  /** Like {@link set}, unless somebody has acted since `revision`: then false, and nothing was written. */
-  setIf(activityId: string, to: SaleState, audit: Audit, revision: number): Promise<boolean>
+  /**
+   * Writes the row and its audit row in one transaction. Returns the row's new revision: greater than any before, also than
+   * those that a database has lost by going back in time, so best the milliseconds of its clock, or one more than before.
+   */
+  set(activityId: string, to: SaleState, audit: Audit): Promise<number>
+  /** Like {@link set}, unless somebody has acted since `revision`: then null, and nothing was written. */
+  setIf(activityId: string, to: SaleState, audit: Audit, revision: number): Promise<number | null>
   /** Null for an activity nobody has touched. */
   lastAct(activityId: string): Promise<LastAct | null>
   /** Raises the token epoch by one and returns it, with an audit row in the same transaction. */
@@ -284,6 +289,7 @@ export interface ReconcilableStock extends Ledger {
   control(
     activityId: string,
     to: SaleState,
+    revision?: number,
   ): Promise<{ readonly acknowledged: number; readonly of: number }>
   /** Batches that should have been settled, or closed as lost, so long ago. Claims nothing. */
   overdue(
@@ -365,11 +371,17 @@ export interface RebuildableStock extends Ledger {
   control(
     activityId: string,
     to: SaleState,
+    revision?: number,
   ): Promise<{ readonly acknowledged: number; readonly of: number }>
   rebuild(
     activity: Activity,
     orders: Pick<OrderBook, 'snapshot' | 'topUps'>,
-    o: { readonly tokenEpoch: number; readonly above?: number; readonly signal?: AbortSignal },
+    o: {
+      readonly tokenEpoch: number
+      readonly above?: number
+      readonly revision?: number
+      readonly signal?: AbortSignal
+    },
   ): Promise<RebuiltStock>
 }
 

@@ -1,12 +1,16 @@
 import { within } from '../core/background.js'
 import * as check from '../core/check.js'
 import { FlashSaleError } from '../core/errors.js'
-import type { ActivityControl, ActivityStore, SaleControl } from '../core/ports.js'
+import type { ActivityStore, SaleControl } from '../core/ports.js'
 import type { Activity, Refusal } from '../core/types.js'
+
+/** What a gate needs of the durable row. */
+type Switch = Pick<SaleControl, 'state' | 'tokenEpoch'>
 
 export interface ActivityGateOptions {
   readonly activities: ActivityStore
-  readonly control: Pick<ActivityControl, 'read'>
+  /** An `ActivityControl`. */
+  readonly control: { read(activityId: string): Promise<Switch> }
   /** How old a copy may be before it is read again, in ms. @defaultValue 1,000 */
   readonly refreshMs?: number
   /** How long a copy is used while it cannot be read again, in ms; then `busy`. @defaultValue 10,000 */
@@ -21,7 +25,7 @@ export interface ActivityGateOptions {
 
 export interface KnownActivity {
   readonly activity: Activity
-  readonly control: SaleControl
+  readonly control: Switch
 }
 
 interface Copy {
@@ -193,7 +197,7 @@ export class ActivityGate {
   }
 }
 
-function saleControl(value: SaleControl): SaleControl {
+function saleControl(value: Switch): Switch {
   check.object(value, 'control')
   return {
     state: check.oneOf(value.state, 'control.state', ['open', 'stopped']),

@@ -111,7 +111,7 @@ export class RedisGuardian implements Background {
     const standing = await stock.standing(activity)
     this.reportEviction(activityId, standing)
     if (isOwnStop(last)) return this.recover(activity, last.reason, signal)
-    if (last.state === 'stopped') return this.keepStopped(activityId, standing)
+    if (last.state === 'stopped') return this.keepStopped(activityId, last, standing)
     switch (standing.status) {
       case 'rewound':
         return this.recover(activity, stopReason('went back in time'), signal)
@@ -153,9 +153,13 @@ export class RedisGuardian implements Background {
   }
 
   /** A failover may take a stop back that a person has made; each process refuses by the durable row within a second. */
-  private async keepStopped(activityId: string, standing: RedisStanding): Promise<void> {
+  private async keepStopped(
+    activityId: string,
+    last: LastAct,
+    standing: RedisStanding,
+  ): Promise<void> {
     if (standing.state !== 'open' || standing.status === 'not-warmed') return
-    await this.parts.stock.control(activityId, 'stopped')
+    await this.parts.stock.control(activityId, 'stopped', last.revision)
     this.parts.alert('stop-reapplied', { activityId })
   }
 
@@ -168,7 +172,7 @@ export class RedisGuardian implements Background {
     if (standing.state === 'open') {
       this.shut.delete(activityId)
     } else if (last.actor === KEEPER) {
-      await this.parts.stock.control(activityId, 'open')
+      await this.parts.stock.control(activityId, 'open', last.revision)
     } else if (this.shut.get(activityId) !== last.revision) {
       // The row is written first: an opening that is under way looks the same for a moment.
       this.shut.set(activityId, last.revision)

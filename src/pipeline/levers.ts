@@ -49,13 +49,13 @@ export class Levers {
     to: SaleState,
     audit: Audit,
   ): Promise<{ readonly acknowledged: number; readonly of: number }> {
-    await this.o.control.set(
+    const revision = await this.o.control.set(
       check.keyId(activityId, 'activityId'),
       check.oneOf(to, 'to', ['open', 'stopped']),
       check.audit(audit),
     )
     this.o.gate.forget(activityId)
-    const heard = await this.o.stock.control(activityId, to)
+    const heard = await this.o.stock.control(activityId, to, revision)
     return heard.acknowledged === 0 && (await this.isStrong(activityId))
       ? { acknowledged: 0, of: 0 }
       : heard

@@ -91,13 +91,14 @@ export async function rebuildSale(
   const { stock, orders, control, fences } = parts
 
   const stopped = await stop(control, id, by, reopen)
-  await stock.control(id, 'stopped')
+  const revision = stopped?.revision ?? 0
+  await stock.control(id, 'stopped', revision)
   await orders.prepare(activity)
   await drain(parts, activity, waitMs, signal)
   signal.throwIfAborted()
   const { tokenEpoch } = await control.read(id)
   const above = (await fences?.read(id))?.epoch ?? 0
-  const made = await stock.rebuild(activity, orders, { tokenEpoch, above, signal })
+  const made = await stock.rebuild(activity, orders, { tokenEpoch, above, revision, signal })
   if (made.status !== 'rebuilt') return made
   await fences?.raise(id, { epoch: made.epoch, seq: 0 })
 
@@ -142,8 +143,9 @@ async function open(
   by: Audit,
   stopped: LastAct | null,
 ): Promise<SaleState> {
-  if (!stopped || !(await control.setIf(id, 'open', by, stopped.revision))) return 'stopped'
-  await stock.control(id, 'open')
+  const revision = stopped && (await control.setIf(id, 'open', by, stopped.revision))
+  if (revision === null) return 'stopped'
+  await stock.control(id, 'open', revision)
   return 'open'
 }
 

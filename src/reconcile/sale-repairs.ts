@@ -46,16 +46,15 @@ export class SaleRepairs {
     return 'repaired'
   }
 
-  /** Somebody may open the sale between our reading of the row and our telling Redis: then Redis is told again. */
   async #stop(f: Finding): Promise<Status> {
     const { control, stock } = this.parts
     const { activityId, subject } = f
     if (!control || subject === null) return this.o.manual(f)
-    if ((await control.read(activityId)).state === 'open') return 'gone'
+    const { state, revision } = await control.read(activityId)
+    if (state === 'open') return 'gone'
     if ((await stock.numbers({ activityId, skuId: subject })).state === 'stopped') return 'gone'
     await this.o.mayWrite()
-    await stock.control(activityId, 'stopped')
-    if ((await control.read(activityId)).state === 'open') await stock.control(activityId, 'open')
+    await stock.control(activityId, 'stopped', revision)
     return 'repaired'
   }
 

@@ -3,9 +3,9 @@
 /** Opens or stops a sale, or raises its token epoch. */
 export const control = {
   name: 'control',
-  sha: '6bb6ee23a9c21d4a172b859ede6bb816fd7e5d19',
+  sha: '8b7f6052b8d310f611282d35830cec0c3601b5b4',
   keys: ['sale', 'released', 'owed', 'batch'] as const,
-  args: ['state', 'tokenEpoch'] as const,
+  args: ['state', 'tokenEpoch', 'revision'] as const,
   lua: "local function epoch_of(keys)\n" +
     "  local epoch = redis.call('HGET', keys[1], ' ')\n" +
     "  if type(epoch) ~= 'string' or tonumber(epoch) == nil then return nil end\n" +
@@ -23,11 +23,14 @@ export const control = {
     "  return string.format('%.0f', number)\n" +
     "end\n" +
     "if not epoch_of(KEYS) then return {-1} end\n" +
-    "if ARGV[1] ~= '' then redis.call('HSET', KEYS[1], 'state', ARGV[1]) end\n" +
+    "local told = tonumber(ARGV[3])\n" +
+    "local late = told and told < (tonumber(redis.call('HGET', KEYS[1], 'revision')) or 0)\n" +
+    "if told and not late then redis.call('HSET', KEYS[1], 'revision', ARGV[3]) end\n" +
+    "if ARGV[1] ~= '' and not late then redis.call('HSET', KEYS[1], 'state', ARGV[1]) end\n" +
     "if tonumber(ARGV[2]) > (tonumber(redis.call('HGET', KEYS[1], 'tokenEpoch')) or 0) then\n" +
     "  redis.call('HSET', KEYS[1], 'tokenEpoch', ARGV[2])\n" +
     "end\n" +
-    "return {1}\n" +
+    "return {late and 0 or 1}\n" +
     "",
 } as const
 
@@ -903,11 +906,12 @@ export const rebuildLook = {
 /** Writes some top-ups of one SKU, whose units are in its total, where a rebuild collects what is to replace the keys of a tag. */
 export const rebuildStageTopUps = {
   name: 'rebuildStageTopUps',
-  sha: 'f96d5f281ae052f170e9dd1f308382e2cb0b264c',
+  sha: '1749d09b31055a05925af1e000fa01793161d5a4',
   keys: ['stock'] as const,
-  args: ['keepMs', 'count'] as const,
-  lua: "local fields = {' ', ''}\n" +
-    "for i = 1, tonumber(ARGV[2]) do fields[2 * i + 1], fields[2 * i + 2] = ' ' .. ARGV[2 * i + 1], ARGV[2 * i + 2] end\n" +
+  args: ['keepMs', 'first', 'count'] as const,
+  lua: "if ARGV[2] ~= '1' and redis.call('HEXISTS', KEYS[1], ' ') ~= 1 then return {0} end\n" +
+    "local fields = {' ', ''}\n" +
+    "for i = 1, tonumber(ARGV[3]) do fields[2 * i + 1], fields[2 * i + 2] = ' ' .. ARGV[2 * i + 2], ARGV[2 * i + 3] end\n" +
     "redis.call('HSET', KEYS[1], unpack(fields))\n" +
     "redis.call('PEXPIRE', KEYS[1], ARGV[1])\n" +
     "return {1, redis.call('HLEN', KEYS[1])}\n" +
@@ -917,19 +921,20 @@ export const rebuildStageTopUps = {
 /** Writes some orders of one SKU where a rebuild collects what is to replace the keys of a tag. */
 export const rebuildStage = {
   name: 'rebuildStage',
-  sha: 'd45aa8bcf09dea79235ec9ef45187e8e1e27f5dd',
+  sha: 'eaf337230a2a8319846b7e2e0b1f47c5a86e0026',
   keys: ['released', 'done'] as const,
-  args: ['keepMs', 'count'] as const,
+  args: ['keepMs', 'first', 'count'] as const,
   lua: "local function parse_record(record)\n" +
     "  if type(record) ~= 'string' then return nil end\n" +
     "  return string.match(record, '^([hcpr])|([!-{}~]+)|(%d+)|(%d+)|([!-{}~]*)$')\n" +
     "end\n" +
-    "local count = tonumber(ARGV[2])\n" +
+    "if ARGV[2] ~= '1' and redis.call('HEXISTS', KEYS[2], ' ') ~= 1 then return {0} end\n" +
+    "local count = tonumber(ARGV[3])\n" +
     "local users, fields, tombs, marks = {}, {' ', ''}, {' ', ''}, {}\n" +
-    "for i = 1, count do users[i] = ARGV[4 * i - 1] end\n" +
+    "for i = 1, count do users[i] = ARGV[4 * i] end\n" +
     "local found = count > 0 and redis.call('HMGET', KEYS[2], unpack(users)) or {}\n" +
     "for i = 1, count do\n" +
-    "  local user, order_no, record, reason = users[i], ARGV[4 * i], ARGV[4 * i + 1], ARGV[4 * i + 2]\n" +
+    "  local user, order_no, record, reason = users[i], ARGV[4 * i + 1], ARGV[4 * i + 2], ARGV[4 * i + 3]\n" +
     "  local mark_state, mark_no = parse_record(marks[user] or found[i])\n" +
     "  local state = parse_record(record)\n" +
     "  if state == 'r' then tombs[#tombs + 1], tombs[#tombs + 2] = order_no, reason end\n" +
@@ -944,16 +949,16 @@ export const rebuildStage = {
     "redis.call('HSET', KEYS[2], unpack(fields))\n" +
     "redis.call('PEXPIRE', KEYS[1], ARGV[1])\n" +
     "redis.call('PEXPIRE', KEYS[2], ARGV[1])\n" +
-    "return {1, redis.call('HLEN', KEYS[1]), redis.call('HLEN', KEYS[2])}\n" +
+    "return {1, redis.call('HLEN', KEYS[2])}\n" +
     "",
 } as const
 
 /** Puts what a rebuild has collected in the place of all keys of a tag, under a new epoch, stopped. */
 export const rebuildSwap = {
   name: 'rebuildSwap',
-  sha: '55fb8b14c279d040ec41687e04ec417600d716ba',
+  sha: '72745038d3d621841982530166fadfd52e368a69',
   keys: ['sale', 'released', 'owed', 'batch', 'tombs'] as const,
-  args: ['version', 'opensAt', 'endsAt', 'tokens', 'tokenEpoch', 'maxPerOrder', 'high', 'low', 'scripts', 'expiresAt', 'skus', 'rebuildId', 'seenEpoch', 'above', 'tombstones'] as const,
+  args: ['version', 'opensAt', 'endsAt', 'tokens', 'tokenEpoch', 'maxPerOrder', 'high', 'low', 'scripts', 'expiresAt', 'skus', 'rebuildId', 'seenEpoch', 'above', 'tombstones', 'revision'] as const,
   lua: "local function epoch_of(keys)\n" +
     "  local epoch = redis.call('HGET', keys[1], ' ')\n" +
     "  if type(epoch) ~= 'string' or tonumber(epoch) == nil then return nil end\n" +
@@ -971,7 +976,7 @@ export const rebuildSwap = {
     "  return string.format('%.0f', number)\n" +
     "end\n" +
     "local skus = tonumber(ARGV[11])\n" +
-    "local was = redis.call('HMGET', KEYS[1], ' ', 'state', 'rebuild')\n" +
+    "local was = redis.call('HMGET', KEYS[1], ' ', 'state', 'rebuild', 'revision')\n" +
     "local current = tonumber(type(was[1]) == 'string' and was[1] or '')\n" +
     "if current and was[3] == ARGV[12] then return {1, was[1]} end\n" +
     "if current and whole(current) ~= ARGV[13] then return {-1} end\n" +
@@ -979,13 +984,14 @@ export const rebuildSwap = {
     "if tonumber(ARGV[10]) <= now_ms() then return {-2} end\n" +
     "if redis.call('HLEN', KEYS[5]) ~= tonumber(ARGV[15]) then return {0} end\n" +
     "for i = 1, skus do\n" +
-    "  local key, arg = 4 * i + 2, 5 * i + 11\n" +
+    "  local key, arg = 4 * i + 2, 5 * i + 12\n" +
     "  if redis.call('HLEN', KEYS[key + 2]) ~= tonumber(ARGV[arg + 3]) then return {0} end\n" +
     "  if redis.call('HLEN', KEYS[key + 3]) ~= tonumber(ARGV[arg + 4]) then return {0} end\n" +
     "end\n" +
+    "local revision = whole(math.max(tonumber(ARGV[16]), tonumber(type(was[4]) == 'string' and was[4] or '') or 0))\n" +
     "local epoch = whole(math.max(now_ms(), (current or 0) + 1, tonumber(ARGV[13]) + 1, tonumber(ARGV[14]) + 1))\n" +
     "for i = 1, skus do\n" +
-    "  local key, arg = 4 * i + 2, 5 * i + 11\n" +
+    "  local key, arg = 4 * i + 2, 5 * i + 12\n" +
     "  local s, frozen, sold = tonumber(ARGV[arg]), tonumber(ARGV[arg + 1]), tonumber(ARGV[arg + 2])\n" +
     "  local total = math.max(s, frozen + sold)\n" +
     "  redis.call('HSET', KEYS[key + 2], ' ', epoch, 'total', whole(total), 'available', whole(total - frozen - sold),\n" +
@@ -1005,7 +1011,8 @@ export const rebuildSwap = {
     "redis.call('RENAME', KEYS[5], KEYS[2])\n" +
     "redis.call('HSET', KEYS[1], ' ', epoch, 'state', 'stopped', 'version', ARGV[1], 'opensAt', ARGV[2], 'endsAt', ARGV[3],\n" +
     "  'tokens', ARGV[4], 'tokenEpoch', ARGV[5], 'maxPerOrder', ARGV[6], 'high', ARGV[7], 'low', ARGV[8], 'scripts', ARGV[9],\n" +
-    "  'waiting', '0', 'busy', '0', 'seq', '0', 'rebuild', ARGV[12])\n" +
+    "  'waiting', '0', 'busy', '0', 'seq', '0', 'rebuild', ARGV[12],\n" +
+    "  'revision', revision)\n" +
     "redis.call('ZADD', KEYS[3], '9007199254740991', ' ' .. epoch)\n" +
     "redis.call('HSET', KEYS[4], ' ', epoch)\n" +
     "for i = 1, 4 do redis.call('PEXPIREAT', KEYS[i], ARGV[10]) end\n" +
@@ -1227,7 +1234,7 @@ export const topUp = {
 /** Creates the keys of an activity, stopped; or compares those that exist with what they should be. */
 export const warmUp = {
   name: 'warmUp',
-  sha: 'c4b924927e8ec489b99b6f40b838b023e729246a',
+  sha: '83e007b1f257c848d90affbcd6c96e24497e40a0',
   keys: ['sale', 'released', 'owed', 'batch'] as const,
   args: ['version', 'opensAt', 'endsAt', 'tokens', 'tokenEpoch', 'maxPerOrder', 'high', 'low', 'scripts', 'expiresAt', 'skus'] as const,
   lua: "local function epoch_of(keys)\n" +
@@ -1269,14 +1276,14 @@ export const warmUp = {
     "  for i = first, last do there = there + redis.call('EXISTS', KEYS[i]) end\n" +
     "  return there\n" +
     "end\n" +
-    "local epoch = '0'\n" +
+    "local epoch, revision = '0', '0'\n" +
     "if exist(1, 4) == 0 then\n" +
     "  if exist(5, #KEYS) > 0 then return {-1} end\n" +
     "else\n" +
     "  epoch = epoch_of({KEYS[1], KEYS[2], KEYS[3], KEYS[4]})\n" +
     "  if not epoch then return {-1} end\n" +
     "  local sale = redis.call('HMGET', KEYS[1], 'version', 'opensAt', 'endsAt', 'tokens', 'maxPerOrder', 'state', 'scripts',\n" +
-    "    'seq')\n" +
+    "    'seq', 'revision')\n" +
     "  if sale[1] == ARGV[1] then\n" +
     "    for i = 1, skus do\n" +
     "      if not (epoch_of(tag_of(i)) and read_numbers(KEYS[3 + 2 * i])) then return {-1} end\n" +
@@ -1295,6 +1302,7 @@ export const warmUp = {
     "    end\n" +
     "    return {2}\n" +
     "  end\n" +
+    "  revision = sale[9] or revision\n" +
     "  if sale[6] ~= 'stopped' or sale[8] ~= '0' then return {-2} end\n" +
     "  for i = 1, skus do\n" +
     "    local stock, done = KEYS[3 + 2 * i], KEYS[4 + 2 * i]\n" +
@@ -1311,7 +1319,7 @@ export const warmUp = {
     "for i = 1, #KEYS do redis.call('DEL', KEYS[i]) end\n" +
     "redis.call('HSET', KEYS[1], ' ', epoch, 'state', 'stopped', 'version', ARGV[1], 'opensAt', ARGV[2], 'endsAt', ARGV[3],\n" +
     "  'tokens', ARGV[4], 'tokenEpoch', ARGV[5], 'maxPerOrder', ARGV[6], 'high', ARGV[7], 'low', ARGV[8], 'scripts', ARGV[9],\n" +
-    "  'waiting', '0', 'busy', '0', 'seq', '0')\n" +
+    "  'waiting', '0', 'busy', '0', 'seq', '0', 'revision', revision)\n" +
     "redis.call('HSET', KEYS[2], ' ', epoch)\n" +
     "redis.call('ZADD', KEYS[3], '9007199254740991', ' ' .. epoch)\n" +
     "redis.call('HSET', KEYS[4], ' ', epoch)\n" +
@@ -1327,4 +1335,4 @@ export const warmUp = {
 } as const
 
 /** The SHA over the scripts of a sale: it is pinned to it at warm-up. */
-export const SCRIPT_SET = 'c38fc0237f987fc122be4c475a2aa520182d3dad'
+export const SCRIPT_SET = '412b005d22daa06b9533b997961eb9678e54a38b'

@@ -19,6 +19,8 @@ export interface Staged {
   readonly frozen: number
   readonly sold: number
   readonly orders: number
+  /** Orders of which a tombstone was written. */
+  readonly closed: number
   readonly stockFields: number
   readonly doneFields: number
 }
@@ -30,12 +32,11 @@ interface Stage {
   readonly signal: AbortSignal | undefined
 }
 
-/** Collects S, the top-ups in it and all orders of one SKU, some at a time. `tombstones` hears how many closed ones there are. */
+/** Collects S, the top-ups in it and all orders of one SKU, some at a time. Null when Redis has lost some of it meanwhile. */
 export async function stageSku(
   { runner, keys, orders, signal }: Stage,
   ref: SkuRef,
-  tombstones: (fields: number) => void,
-): Promise<Staged> {
+): Promise<Staged | null> {
   // S before the orders: a top-up in between is applied again by its id, and pays what was booked in `over`.
   const topUps = await orders.topUps(ref)
   if (!topUps) check.fail('BAD_INPUT', 'skuId', 'of an SKU with a stock row', ref.skuId)
@@ -46,33 +47,37 @@ export async function stageSku(
   let stockFields = 0
   for (let i = 0; i === 0 || i < operations.length; i += PAGE) {
     const some = operations.slice(i, i + PAGE)
-    const args = { keepMs: KEEP_MS, count: some.length }
+    const args = { keepMs: KEEP_MS, first: i === 0 ? 1 : 0, count: some.length }
     const more = { args: some.flat() }
     const stage = () => runner.run(rebuildStageTopUps, { stock: keys.stock(ref.skuId) }, args, more)
-    stockFields = Number((await again(stage))[1])
+    const reply = await again(stage)
+    if (reply[0] !== 1) return null
+    stockFields = Number(reply[1])
   }
 
-  const sums = { frozen: 0, sold: 0, orders: 0, doneFields: 0 }
+  const sums = { frozen: 0, sold: 0, orders: 0, closed: 0, doneFields: 0 }
   const place = { released: keys.released, done: keys.done(ref.skuId) }
   let page: string[] = []
-  const flush = async () => {
+  const flush = async (): Promise<boolean> => {
     signal?.throwIfAborted()
-    const args = { keepMs: KEEP_MS, count: page.length / 4 }
+    const first = sums.doneFields === 0 ? 1 : 0
+    const args = { keepMs: KEEP_MS, first, count: page.length / 4 }
     const more = { args: page }
     const reply = await again(() => runner.run(rebuildStage, place, args, more))
-    tombstones(Number(reply[1]))
-    sums.doneFields = Number(reply[2])
+    sums.doneFields = Number(reply[1])
     page = []
+    return reply[0] === 1
   }
   for await (const row of orders.snapshot(ref)) {
     const kept = keptOf(row)
     if (kept.state === 'p') sums.sold += row.quantity
     else if (kept.state === 'c') sums.frozen += row.quantity
+    else sums.closed++
     sums.orders++
     page.push(...kept.args)
-    if (page.length >= 4 * PAGE) await flush()
+    if (page.length >= 4 * PAGE && !(await flush())) return null
   }
-  await flush()
+  if (!(await flush())) return null
   const total = check.int(topUps.total, 'total', 0, check.MAX_UNITS)
   return { total, ...sums, stockFields }
 }

@@ -14,6 +14,8 @@ export interface RebuildOptions {
   readonly tokenEpoch: number
   /** The new key epoch will be greater than this: the highest that was ever seen. @defaultValue 0 */
   readonly above?: number
+  /** Of the durable row that says the sale is stopped; older acts do not reach the new keys. @defaultValue 0 */
+  readonly revision?: number
   /** Aborts between two scripts; what was collected expires by itself. */
   readonly signal?: AbortSignal
 }
@@ -34,19 +36,18 @@ export async function rebuild(
   const keys = rebuildKeys(activityId, rebuildId)
   const { epoch: seenEpoch } = await look(runner, activity)
   const staged: Staged[] = []
-  let tombstones = 0
   for (const { skuId } of activity.skus) {
     const stage = { runner, keys, orders, signal: o.signal }
-    staged.push(
-      await stageSku(stage, { activityId, skuId }, (fields) => {
-        tombstones = fields
-      }),
-    )
+    const sku = await stageSku(stage, { activityId, skuId })
+    if (!sku) return { status: 'lost' }
+    staged.push(sku)
   }
   o.signal?.throwIfAborted()
+  // One field says that the key is there; every closed order has one of its own.
+  const tombstones = staged.reduce((sum, s) => sum + s.closed, 1)
   const args = {
     ...saleTerms(activity, o.tokenEpoch),
-    ...{ rebuildId, seenEpoch, above: o.above, tombstones },
+    ...{ rebuildId, seenEpoch, above: o.above, tombstones, revision: o.revision },
   }
   const more = {
     keys: activity.skus.flatMap(({ skuId }) => {

@@ -146,6 +146,7 @@ export class StockBucket {
     const rebuilt = await rebuild(this.runner, checked, orders, {
       tokenEpoch: check.int(o.tokenEpoch, 'tokenEpoch', 0, 1e12),
       above: Math.max(seen, check.int(o.above ?? 0, 'above', 0, 1e15)),
+      revision: check.int(o.revision ?? 0, 'revision', 0, Number.MAX_SAFE_INTEGER),
       ...(o.signal ? { signal: o.signal } : {}),
     })
     if (rebuilt.status === 'rebuilt') this.seen.learn(checked.activityId, rebuilt.epoch, 0)
@@ -212,21 +213,34 @@ export class StockBucket {
     return this.numbers(ref)
   }
 
-  /** Opens or stops admission in Redis. The durable row comes first: see `FlashSale.control`. */
+  /**
+   * Opens or stops admission in Redis. The durable row comes first (see `FlashSale.control`), and its `revision` goes along:
+   * an act that reaches Redis after a later one changes nothing, and is not acknowledged. Without it the act holds whatever
+   * was told before.
+   */
   async control(
     activityId: string,
     to: SaleState,
+    revision?: number,
   ): Promise<{ readonly acknowledged: number; readonly of: number }> {
     const keys = tagKeys(check.keyId(activityId, 'activityId'))
     const state = check.oneOf(to, 'to', ['open', 'stopped'])
-    const [code] = await this.runner.run(control, keys, { state, tokenEpoch: 0 })
+    const told =
+      revision === undefined
+        ? ''
+        : String(check.int(revision, 'revision', 0, Number.MAX_SAFE_INTEGER))
+    const args = { state, tokenEpoch: 0, revision: told }
+    const [code] = await this.runner.run(control, keys, args)
     return { acknowledged: code === 1 ? 1 : 0, of: 1 }
   }
 
   /** Revokes the tokens issued under a smaller epoch. A smaller epoch than the stored one changes nothing. */
   async revokeTokens(activityId: string, tokenEpoch: number): Promise<void> {
     const keys = tagKeys(check.keyId(activityId, 'activityId'))
-    const args = { state: '', tokenEpoch: check.int(tokenEpoch, 'tokenEpoch', 1, 1e12) }
+    const args = {
+      ...{ state: '', revision: '' },
+      tokenEpoch: check.int(tokenEpoch, 'tokenEpoch', 1, 1e12),
+    }
     warmed(await this.runner.run(control, keys, args), activityId)
   }
 

@@ -11,7 +11,7 @@ const AUDIT = { actor: 'test', reason: 'test' }
 
 async function shop(o: Partial<FlashSaleOptions> = {}) {
   const activity = activityOf({ skus: [sku(2)] })
-  let control = { state: 'stopped' as 'open' | 'stopped', tokenEpoch: 1 }
+  let control = { state: 'stopped' as 'open' | 'stopped', tokenEpoch: 1, revision: 0 }
   const redis = mockRedis()
   const sale = new FlashSale({
     redis,
@@ -24,12 +24,13 @@ async function shop(o: Partial<FlashSaleOptions> = {}) {
     control: {
       read: async () => control,
       set: async (_id, state) => {
-        control = { ...control, state }
+        control = { ...control, state, revision: control.revision + 1 }
+        return control.revision
       },
       revokeTokens: async () => 1,
       readConsumers: async () => 'running',
       setConsumers: async () => {},
-      setIf: async () => true,
+      setIf: async () => null,
       lastAct: async () => null,
     },
     ...o,

@@ -7,10 +7,10 @@ import type { Row, Statements } from '../sql/statements.js'
 import type { Tx } from '../sql/tx.js'
 import { Act } from './audit.js'
 
-const UNTOUCHED: SaleControl = { state: 'stopped', tokenEpoch: 1 }
+const UNTOUCHED: SaleControl = { state: 'stopped', tokenEpoch: 1, revision: 0 }
 /** The row of all workers: no activity can be called that. `open` is running. */
 const CONSUMERS = '*'
-const RUNNING: SaleControl = { state: 'open', tokenEpoch: 1 }
+const RUNNING: SaleControl = { state: 'open', tokenEpoch: 1, revision: 0 }
 
 /**
  * The durable row behind stop, open and token revocation. Throws what `KnexOrderBook` throws. An act is done once for
@@ -27,18 +27,31 @@ export class KnexActivityControl implements ActivityControl {
     return this.#read(check.keyId(activityId, 'activityId'), UNTOUCHED)
   }
 
-  async set(activityId: string, to: SaleState, audit: Audit): Promise<void> {
+  async set(activityId: string, to: SaleState, audit: Audit): Promise<number> {
     const state = check.oneOf(to, 'state', ['open', 'stopped'])
     const change = (before: SaleControl) => ({ ...before, state })
-    await this.#change(state === 'open' ? 'open' : 'stop', saleRow(activityId), audit, change)
+    const act = state === 'open' ? 'open' : 'stop'
+    const { revision } = (await this.#change(
+      act,
+      saleRow(activityId),
+      audit,
+      change,
+    )) as SaleControl
+    return revision
   }
 
-  async setIf(activityId: string, to: SaleState, audit: Audit, revision: number): Promise<boolean> {
+  async setIf(
+    activityId: string,
+    to: SaleState,
+    audit: Audit,
+    revision: number,
+  ): Promise<number | null> {
     const state = check.oneOf(to, 'state', ['open', 'stopped'])
     const seen = check.int(revision, 'revision', 0, Number.MAX_SAFE_INTEGER)
     const change = (before: SaleControl) => ({ ...before, state })
     const act = state === 'open' ? 'open' : 'stop'
-    return (await this.#change(act, saleRow(activityId), audit, change, seen)) !== null
+    const done = await this.#change(act, saleRow(activityId), audit, change, seen)
+    return done?.revision ?? null
   }
 
   async lastAct(activityId: string): Promise<LastAct | null> {
@@ -94,10 +107,12 @@ export class KnexActivityControl implements ActivityControl {
       const done = await act.done(tx)
       if (done) return done.after as unknown as SaleControl
       const [row] = await this.#rows(tx, id, tx.dialect.forUpdate)
-      if (revision !== undefined && exact(row?.version ?? 0, 'version') !== revision) return null
+      const last = exact(row?.version ?? 0, 'version')
+      if (revision !== undefined && last !== revision) return null
       const before = row ? controlOf(row) : untouched
-      const after = change(before)
       const now = await tx.now()
+      // Milliseconds, so that a database that was set back a while does not give a revision out twice.
+      const after = { ...change(before), revision: Math.max(last + 1, now) }
       await this.#put(tx, id, row !== undefined, after, now, who)
       await act.record(tx, now, before, after)
       return after
@@ -109,16 +124,16 @@ export class KnexActivityControl implements ActivityControl {
     tx: Tx,
     id: string,
     exists: boolean,
-    { state, tokenEpoch }: SaleControl,
+    { state, tokenEpoch, revision }: SaleControl,
     now: number,
     { actor, reason }: Audit,
   ): Promise<void> {
     const table = this.#database.tables.activity
-    const values = [state, tokenEpoch, now, actor, reason, id]
+    const values = [state, tokenEpoch, revision, now, actor, reason, id]
     const affected = await tx.run(
       exists
-        ? `UPDATE ${table} SET state = ?, token_epoch = ?, version = version + 1, changed_at = ?, actor = ?, reason = ? WHERE activity_id = ?`
-        : `INSERT INTO ${table} (state, token_epoch, version, changed_at, actor, reason, activity_id) VALUES (?, ?, 1, ?, ?, ?, ?)`,
+        ? `UPDATE ${table} SET state = ?, token_epoch = ?, version = ?, changed_at = ?, actor = ?, reason = ? WHERE activity_id = ?`
+        : `INSERT INTO ${table} (state, token_epoch, version, changed_at, actor, reason, activity_id) VALUES (?, ?, ?, ?, ?, ?, ?)`,
       values,
     )
     if (affected !== 1) tx.conflict('the row is gone')
@@ -140,5 +155,6 @@ function controlOf(row: Row): SaleControl {
   return {
     state: row.state === 'open' ? 'open' : 'stopped',
     tokenEpoch: exact(row.token_epoch, 'token_epoch'),
+    revision: exact(row.version, 'version'),
   }
 }

@@ -17,8 +17,13 @@ export class SimControl implements ActivityControl {
   /** @param stopsAreLost a stop is told to Redis only */
   constructor(private readonly stopsAreLost: boolean) {}
 
+  get isOpen(): boolean {
+    return this.act?.state === 'open'
+  }
+
   async read() {
-    return { state: this.act?.state ?? ('stopped' as const), tokenEpoch: 1 }
+    const { state = 'stopped' as const, revision = 0 } = this.act ?? {}
+    return { state, tokenEpoch: 1, revision }
   }
 
   async lastAct() {
@@ -26,19 +31,20 @@ export class SimControl implements ActivityControl {
   }
 
   async set(_: string, state: SaleState, audit: Audit) {
-    if (state === 'stopped' && this.stopsAreLost) return
-    this.put(state, audit)
+    if (state === 'stopped' && this.stopsAreLost) return this.act?.revision ?? 0
+    return this.put(state, audit)
   }
 
-  private put(state: SaleState, { actor, reason }: Audit): void {
+  private put(state: SaleState, { actor, reason }: Audit): number {
     if (state === 'open') this.opened++
-    this.act = { state, actor, reason, revision: (this.act?.revision ?? 0) + 1 }
+    const revision = (this.act?.revision ?? 0) + 1
+    this.act = { state, actor, reason, revision }
+    return revision
   }
 
   async setIf(_: string, to: SaleState, audit: Audit, revision: number) {
-    if ((this.act?.revision ?? 0) !== revision) return false
-    this.put(to, audit)
-    return true
+    if ((this.act?.revision ?? 0) !== revision) return null
+    return this.put(to, audit)
   }
 
   async revokeTokens() {

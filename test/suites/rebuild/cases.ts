@@ -273,6 +273,49 @@ export function rebuildSuite(backend: () => RealBackend): void {
       expect(await other.rebuild(activityId, AUDIT, rebuild)).toMatchObject({ state: 'stopped' })
       expect(await shop.options.control.lastAct(activityId)).toMatchObject({ actor: 'ann' })
     })
+
+    test('I13 who stops it between its opening in the database and in Redis is not undone', async () => {
+      const shop = await halfSold(backend())
+      const { activityId } = shop.ref
+      const { control } = shop.options
+      const other = shop.restarted({
+        control: new Proxy(control, {
+          get: (target, name) => {
+            const value = Reflect.get(target, name)
+            if (name !== 'setIf') return typeof value === 'function' ? value.bind(target) : value
+            return async (...args: Parameters<typeof target.setIf>) => {
+              const revision = await target.setIf(...args)
+              if (args[1] === 'open') {
+                const by = { actor: 'ann', reason: 'wrong price' }
+                expect(await shop.sale.control(activityId, 'stopped', by)).toEqual({
+                  acknowledged: 1,
+                  of: 1,
+                })
+              }
+              return revision
+            }
+          },
+        }),
+      })
+      await other.rebuild(activityId, AUDIT, rebuild)
+      expect(await shop.sale.stock.numbers(shop.ref)).toMatchObject({ state: 'stopped' })
+    })
+
+    test('I13 an opening that was on its way since before the rebuild does not open the new keys', async () => {
+      const shop = await halfSold(backend())
+      const { activityId } = shop.ref
+      const { revision } = await shop.options.control.read(activityId)
+      await shop.sale.control(activityId, 'stopped', { actor: 'ann', reason: 'wrong price' })
+      for (const loss of [async () => {}, () => backend().redis.flushall()]) {
+        await loss()
+        expect(await shop.sale.rebuild(activityId, AUDIT)).toMatchObject({ status: 'rebuilt' })
+        expect(await shop.sale.stock.control(activityId, 'open', revision)).toEqual({
+          acknowledged: 0,
+          of: 1,
+        })
+        expect(await shop.sale.stock.numbers(shop.ref)).toMatchObject({ state: 'stopped' })
+      }
+    })
   })
 
   describe('two at once', () => {

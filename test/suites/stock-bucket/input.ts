@@ -249,6 +249,11 @@ export function inputTests(world: () => World): void {
       [null, undefined, '', 'OPEN', 'closed', 1, true],
       (s, x) => s.control('a1', x as never),
     ],
+    [
+      'control revision',
+      [null, '', '7', -1, 0.5, NaN, Infinity, 2 ** 53],
+      (s, x) => s.control('a1', 'open', x as never),
+    ],
     ['revokeTokens activityId', NO_KEY_ID, (s, x) => s.revokeTokens(x as never, 1)],
     ['revokeTokens tokenEpoch', [...NO_COUNT, 1e13], (s, x) => s.revokeTokens('a1', x as never)],
 

@@ -97,6 +97,28 @@ export function warmUpTests(world: () => World): void {
     )
   })
 
+  it('I13 an act that reaches Redis after a later one changes nothing, also when the keys were made anew', async () => {
+    const w = world()
+    const stock = await w.sale()
+    const state = async () => (await stock.numbers(REF)).state
+    expect(await stock.control('a1', 'stopped', 8)).toEqual({ acknowledged: 1, of: 1 })
+    expect(await stock.control('a1', 'open', 7)).toEqual({ acknowledged: 0, of: 1 })
+    expect(await state()).toBe('stopped')
+    await stock.revokeTokens('a1', 5)
+    w.activity = { ...w.activity, version: 'v2' }
+    expect(await warm(w.activity)).toEqual({ status: 'warmed' })
+    expect(await stock.control('a1', 'open', 7)).toEqual({ acknowledged: 0, of: 1 })
+    expect(await state()).toBe('stopped')
+    for (let again = 0; again < 2; again++)
+      expect(await stock.control('a1', 'open', 9)).toEqual({ acknowledged: 1, of: 1 })
+    expect(await stock.control('a1', 'stopped', 8)).toEqual({ acknowledged: 0, of: 1 })
+    expect(await state()).toBe('open')
+    // Without a revision it holds whatever was told before.
+    expect(await stock.control('a1', 'stopped')).toEqual({ acknowledged: 1, of: 1 })
+    expect(await state()).toBe('stopped')
+    expect(await stock.control('a1', 'open', 8)).toEqual({ acknowledged: 0, of: 1 })
+  })
+
   it('a next version may add, drop and take up SKUs again as long as nothing was taken', async () => {
     const w = world()
     w.activity = activityOf({ skus: [sku(10), sku(10, 's2')] })
