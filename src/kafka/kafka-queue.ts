@@ -1,8 +1,8 @@
-import { unlessAborted, within } from '../core/background.js'
+import { within } from '../core/background.js'
 import * as check from '../core/check.js'
 import { FlashSaleError } from '../core/errors.js'
-import { messageText } from '../core/message.js'
 import type { BatchHandler, Consumer, Queue } from '../core/ports.js'
+import { QueueLife } from '../core/queue-life.js'
 import { quiet } from '../core/quiet.js'
 import type { Batch, Sent } from '../core/types.js'
 import { AdminLine } from './admin-line.js'
@@ -52,9 +52,7 @@ const NAME = /^[a-zA-Z0-9._-]{1,249}$/
 export class KafkaQueue implements Queue {
   private readonly sender: Sender
   private readonly line: AdminLine
-  private readonly consumers = new Set<GroupConsumer>()
-  private readonly sends = new Set<Promise<unknown>>()
-  private readonly abandoned = new AbortController()
+  private readonly life = new QueueLife<GroupConsumer>()
   private readonly settings
   private readonly topic: string
   private readonly deadTopic: string | null
@@ -62,7 +60,6 @@ export class KafkaQueue implements Queue {
   private readonly lagTimeoutMs: number
   private readonly onError: (error: unknown) => void
   private starting: Promise<void> | null = null
-  private stopping: Promise<void> | null = null
 
   constructor(o: KafkaQueueOptions) {
     check.object(o, 'options')
@@ -114,7 +111,7 @@ export class KafkaQueue implements Queue {
    * @throws FlashSaleError `QUEUE_UNAVAILABLE` with the name of the topic that is missing, or after `startTimeoutMs`
    */
   async start(): Promise<void> {
-    if (this.stopping) throw new FlashSaleError('STOPPED', 'this queue was stopped')
+    this.life.refuseWhenStopped()
     this.starting ??= this.reach().catch((error) => {
       this.starting = null
       throw error
@@ -122,21 +119,14 @@ export class KafkaQueue implements Queue {
     return this.starting
   }
 
-  async send(batch: Batch, o: { readonly signal: AbortSignal }): Promise<Sent> {
-    const text = messageText(batch)
-    if (text === null || this.stopping) return 'rejected'
-    if (o.signal.aborted) return 'unknown'
-    const sending = this.sender.send(this.topic, `${batch.activityId} ${batch.skuId}`, text)
-    this.sends.add(sending)
-    void sending.then(() => this.sends.delete(sending))
-    return unlessAborted(sending, o.signal, () => 'unknown')
+  send(batch: Batch, o: { readonly signal: AbortSignal }): Promise<Sent> {
+    return this.life.send(batch, o, (text) =>
+      this.sender.send(this.topic, `${batch.activityId} ${batch.skuId}`, text),
+    )
   }
 
   consume(handler: BatchHandler, o: { readonly maxBatches: number }): Consumer {
-    if (typeof handler !== 'function') check.fail('BAD_INPUT', 'handler', 'a function', handler)
-    check.object(o, 'options')
-    const maxBatches = check.int(o.maxBatches, 'maxBatches', 1, 1_000)
-    if (this.stopping) throw new FlashSaleError('STOPPED', 'this queue was stopped')
+    const maxBatches = this.life.maxBatches(handler, o)
     const consumer = new GroupConsumer(
       {
         ...this.settings,
@@ -144,11 +134,11 @@ export class KafkaQueue implements Queue {
         maxBatches,
         metadata: () => this.line.metadata(this.startTimeoutMs),
         bury: (message, why) => this.bury(message, why),
-        abandoned: this.abandoned.signal,
+        abandoned: this.life.abandoned,
       },
-      () => void this.consumers.delete(consumer),
+      () => void this.life.consumers.delete(consumer),
     )
-    this.consumers.add(consumer)
+    this.life.consumers.add(consumer)
     return consumer
   }
 
@@ -168,23 +158,15 @@ export class KafkaQueue implements Queue {
    * still holds after that comes again.
    */
   stop(o: { readonly drainMs?: number } = {}): Promise<void> {
-    check.object(o, 'options')
-    const drainMs = check.option(o.drainMs, 'drainMs', 5_000, 0, 600_000)
-    this.stopping ??= this.drain(drainMs)
-    return this.stopping
+    // Who hung lets go now. A broker that does not answer is not waited for; kafkajs closes its sockets by and by.
+    return this.life.stop(o, async (_, stopped) => {
+      const closed = stopped.then(() => Promise.all([this.sender.close(), this.line.close()]))
+      await within(closed, CLOSE_MS, () => undefined)
+    })
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.stop()
-  }
-
-  private async drain(drainMs: number): Promise<void> {
-    const stops = Promise.all([...this.consumers].map((consumer) => consumer.stop()))
-    await within(Promise.all([stops, ...this.sends]), drainMs, () => undefined)
-    this.abandoned.abort()
-    // Who hung lets go now. A broker that does not answer is not waited for; kafkajs closes its sockets by and by.
-    const closed = stops.then(() => Promise.all([this.sender.close(), this.line.close()]))
-    await within(closed, CLOSE_MS, () => undefined)
   }
 
   private async reach(): Promise<void> {

@@ -1,11 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
-import { unlessAborted, within } from '../core/background.js'
 import * as check from '../core/check.js'
 import { FlashSaleError } from '../core/errors.js'
-import { messageText } from '../core/message.js'
 import type { BatchHandler, Consumer, Queue, RedisLike } from '../core/ports.js'
 import { PullLoop } from '../core/pull-loop.js'
+import { QueueLife } from '../core/queue-life.js'
 import { quiet } from '../core/quiet.js'
 import type { Batch, Sent } from '../core/types.js'
 import { queueKeys } from '../redis/keys.js'
@@ -51,14 +50,11 @@ const COMMAND_TIMEOUT_MS = 2_000
  */
 export class RedisStreamQueue implements Queue {
   private readonly stream: Stream
-  private readonly consumers = new Set<PullLoop<Entry>>()
-  private readonly sends = new Set<Promise<unknown>>()
-  private readonly abandoned = new AbortController()
+  private readonly life = new QueueLife<PullLoop<Entry>>()
   private readonly settings: Readonly<Record<'maxAttempts' | 'retryMs' | 'pollMs', number>>
   private readonly maxMessages: number
   private readonly onDead: (message: Batch | string, why: string) => void
   private readonly onError: (error: unknown) => void
-  private stopping: Promise<void> | null = null
 
   constructor(o: RedisStreamQueueOptions) {
     check.object(o, 'options')
@@ -82,25 +78,16 @@ export class RedisStreamQueue implements Queue {
 
   /** Makes the consumer group, so that a Redis that refuses is met now and not in the sale. May be called again. */
   async start(): Promise<void> {
-    if (this.stopping) throw new FlashSaleError('STOPPED', 'this queue was stopped')
+    this.life.refuseWhenStopped()
     await this.stream.take('', 0, '')
   }
 
-  async send(batch: Batch, o: { readonly signal: AbortSignal }): Promise<Sent> {
-    const text = messageText(batch)
-    if (text === null || this.stopping) return 'rejected'
-    if (o.signal.aborted) return 'unknown'
-    const putting = this.put(text)
-    this.sends.add(putting)
-    void putting.then(() => this.sends.delete(putting))
-    return unlessAborted(putting, o.signal, () => 'unknown')
+  send(batch: Batch, o: { readonly signal: AbortSignal }): Promise<Sent> {
+    return this.life.send(batch, o, (text) => this.put(text))
   }
 
   consume(handler: BatchHandler, o: { readonly maxBatches: number }): Consumer {
-    if (typeof handler !== 'function') check.fail('BAD_INPUT', 'handler', 'a function', handler)
-    check.object(o, 'options')
-    const maxBatches = check.int(o.maxBatches, 'maxBatches', 1, 1_000)
-    if (this.stopping) throw new FlashSaleError('STOPPED', 'this queue was stopped')
+    const maxBatches = this.life.maxBatches(handler, o)
     const name = `${hostname()}:${process.pid}:${randomBytes(6).toString('hex')}`
     const source = new StreamSource({
       ...this.settings,
@@ -108,15 +95,15 @@ export class RedisStreamQueue implements Queue {
       name,
       handler,
       maxBatches,
-      abandoned: this.abandoned.signal,
+      abandoned: this.life.abandoned,
       onDead: this.onDead,
       onError: this.onError,
     })
     const consumer = new PullLoop(source, async () => {
-      this.consumers.delete(consumer)
+      this.life.consumers.delete(consumer)
       await this.stream.leave(name).catch(this.onError)
     })
-    this.consumers.add(consumer)
+    this.life.consumers.add(consumer)
     return consumer
   }
 
@@ -135,27 +122,18 @@ export class RedisStreamQueue implements Queue {
    * to other consumers once `claimAfterMs` have passed.
    */
   stop(o: { readonly drainMs?: number } = {}): Promise<void> {
-    check.object(o, 'options')
-    const drainMs = check.option(o.drainMs, 'drainMs', 5_000, 0, 600_000)
-    this.stopping ??= this.drain(drainMs)
-    return this.stopping
+    return this.life.stop(o)
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.stop()
   }
 
-  private async drain(drainMs: number): Promise<void> {
-    const stops = [...this.consumers].map((consumer) => consumer.stop())
-    await within(Promise.all([...stops, ...this.sends]), drainMs, () => undefined)
-    this.abandoned.abort()
-  }
-
   /** Never rejects. */
   private async put(text: string): Promise<Sent> {
     try {
       if (!(await this.stream.send(text, this.maxMessages))) return 'rejected'
-      for (const consumer of this.consumers) consumer.wake()
+      for (const consumer of this.life.consumers) consumer.wake()
       return 'accepted'
     } catch (error) {
       this.onError(error)

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
-import { unlessAborted, within } from '../core/background.js'
+import { within } from '../core/background.js'
 import * as check from '../core/check.js'
 import { FlashSaleError } from '../core/errors.js'
-import { messageText } from '../core/message.js'
 import type { BatchHandler, Consumer, Queue } from '../core/ports.js'
 import { PullLoop } from '../core/pull-loop.js'
+import { QueueLife } from '../core/queue-life.js'
 import { quiet } from '../core/quiet.js'
 import type { Batch, Sent, SkuRef } from '../core/types.js'
 import { addressOf, type RocketmqAddress } from './address.js'
@@ -58,13 +58,10 @@ export class RocketmqQueue implements Queue {
   private readonly module: RocketmqModule | undefined
   private readonly onDead: (message: Batch | string, why: string) => void
   private readonly onError: (error: unknown) => void
-  private readonly consumers = new Set<Consumer>()
-  private readonly sends = new Set<Promise<unknown>>()
+  private readonly life = new QueueLife<Consumer>()
   private readonly held = new Set<Received>()
-  private readonly abandoned = new AbortController()
   private link: BrokerLink | null = null
   private starting: Promise<void> | null = null
-  private stopping: Promise<void> | null = null
 
   constructor(o: RocketmqQueueOptions) {
     check.object(o, 'options')
@@ -96,7 +93,7 @@ export class RocketmqQueue implements Queue {
    * are missing; `BAD_OPTION` when they are of the wrong type, or the client cannot be loaded
    */
   async start(): Promise<void> {
-    if (this.stopping) throw new FlashSaleError('STOPPED', 'this queue was stopped')
+    this.life.refuseWhenStopped()
     this.starting ??= this.open().catch((error: unknown) => {
       this.starting = null
       throw error
@@ -104,23 +101,14 @@ export class RocketmqQueue implements Queue {
     return this.starting
   }
 
-  async send(batch: Batch, o: { readonly signal: AbortSignal }): Promise<Sent> {
-    const text = messageText(batch)
-    if (text === null || this.stopping) return 'rejected'
-    if (o.signal.aborted) return 'unknown'
-    const putting = this.put(batch, text)
-    this.sends.add(putting)
-    void putting.then(() => this.sends.delete(putting))
-    const inTime = within(putting, this.address.sendTimeoutMs, () => 'unknown' as const)
-    return unlessAborted(inTime, o.signal, () => 'unknown')
+  send(batch: Batch, o: { readonly signal: AbortSignal }): Promise<Sent> {
+    const sent = this.life.send(batch, o, (text) => this.put(batch, text))
+    return within(sent, this.address.sendTimeoutMs, () => 'unknown')
   }
 
   /** At most 32 batches are handed over at once: a broker gives no more. */
   consume(handler: BatchHandler, o: { readonly maxBatches: number }): Consumer {
-    if (typeof handler !== 'function') check.fail('BAD_INPUT', 'handler', 'a function', handler)
-    check.object(o, 'options')
-    const maxBatches = check.int(o.maxBatches, 'maxBatches', 1, 1_000)
-    if (this.stopping) throw new FlashSaleError('STOPPED', 'this queue was stopped')
+    const maxBatches = this.life.maxBatches(handler, o)
     if (this.address.group === undefined)
       throw new FlashSaleError('BAD_OPTION', 'option group is needed to consume')
     const source = new MessageSource({
@@ -129,11 +117,11 @@ export class RocketmqQueue implements Queue {
       handler,
       maxBatches,
       held: this.held,
-      abandoned: this.abandoned.signal,
+      abandoned: this.life.abandoned,
       onDead: this.onDead,
       onError: this.onError,
     })
-    const loop = new PullLoop(source, () => void this.consumers.delete(consumer))
+    const loop = new PullLoop(source, () => void this.life.consumers.delete(consumer))
     const consumer: Consumer = {
       pause() {
         source.interrupt()
@@ -148,7 +136,7 @@ export class RocketmqQueue implements Queue {
         return loop.stop()
       },
     }
-    this.consumers.add(consumer)
+    this.life.consumers.add(consumer)
     return consumer
   }
 
@@ -181,10 +169,7 @@ export class RocketmqQueue implements Queue {
    * still holds after that goes to other consumers once `invisibleMs` have passed; so does a message that was on its way.
    */
   stop(o: { readonly drainMs?: number } = {}): Promise<void> {
-    check.object(o, 'options')
-    const drainMs = check.option(o.drainMs, 'drainMs', 5_000, 0, 600_000)
-    this.stopping ??= this.drain(performance.now() + drainMs)
-    return this.stopping
+    return this.life.stop(o, async (leftMs) => this.link?.close(leftMs()))
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -193,16 +178,8 @@ export class RocketmqQueue implements Queue {
 
   private async open(): Promise<void> {
     const link = await BrokerLink.open(await loadModule(this.module), this.address)
-    if (this.stopping) await link.close(0)
+    if (this.life.stopped) await link.close(0)
     else this.link = link
-  }
-
-  private async drain(until: number): Promise<void> {
-    const rest = () => Math.max(0, until - performance.now())
-    const stops = [...this.consumers].map((consumer) => consumer.stop())
-    await within(Promise.all([...stops, ...this.sends]), rest(), () => undefined)
-    this.abandoned.abort()
-    await this.link?.close(rest())
   }
 
   /** Never rejects. */
