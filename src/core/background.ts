@@ -16,10 +16,12 @@ export function pause(ms: number, signal: AbortSignal): Promise<void> {
   })
 }
 
-/** Settles like `work`, or as `late()` says once `ms` have passed; the work itself goes on. */
+/** Settles like `work`, or as `late()` says once `ms` have passed; the work itself goes on. `late` is called for no other work. */
 export function within<T, L>(work: Promise<T>, ms: number, late: () => L): Promise<T | L> {
   return new Promise((resolve, reject) => {
+    let settled = false
     const giveUp = () => {
+      if (settled) return
       try {
         resolve(late())
       } catch (error) {
@@ -28,7 +30,10 @@ export function within<T, L>(work: Promise<T>, ms: number, late: () => L): Promi
     }
     // After a stall of the event loop timers run before sockets are read: an answer that is there already comes first.
     const timer = setTimeout(() => setImmediate(giveUp), ms)
-    work.then(resolve, reject).finally(() => clearTimeout(timer))
+    work.then(resolve, reject).finally(() => {
+      settled = true
+      clearTimeout(timer)
+    })
   })
 }
 
