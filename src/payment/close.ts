@@ -1,6 +1,7 @@
 import * as check from '../core/check.js'
 import type { OrderRef } from '../core/payment.js'
 import type { Verdict } from '../core/ports.js'
+import { moveTo } from '../core/standing.js'
 import type { Reservation } from '../core/types.js'
 import type { Parts } from './parts.js'
 
@@ -69,8 +70,7 @@ export async function closeUnbooked(
   reason: string,
 ): Promise<Verdict> {
   const [verdict] = await parts.orders.closeUnbooked([reservation], reason)
-  if (verdict?.status === 'closed')
-    await parts.tell([{ to: 'released', reservation, reason: verdict.reason }])
+  if (verdict?.status === 'closed') await parts.tell([moveTo(verdict, reservation)])
   return verdict as Verdict
 }
 

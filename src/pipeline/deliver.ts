@@ -1,4 +1,5 @@
 import type { OrderBook, Queue } from '../core/ports.js'
+import { standing } from '../core/standing.js'
 import type { Batch, Delivered } from '../core/types.js'
 
 /**
@@ -15,7 +16,7 @@ export function deliverTo(
     // Past the deadline the buyer was told that he is queued: his place is not taken from him, the relay sends again.
     if (signal.aborted) return 'unknown'
     const verdicts = await orders.closeUnbooked(batch.reservations, 'send-rejected')
-    const closed = verdicts.filter((v) => v.status === 'closed').map((v) => v.orderNo)
+    const closed = verdicts.filter((v) => standing(v) === 'closed').map((v) => v.orderNo)
     return { closed }
   }
 }

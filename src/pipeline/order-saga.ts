@@ -1,4 +1,5 @@
 import type { OrderBook } from '../core/ports.js'
+import { moveTo } from '../core/standing.js'
 import type { Move, Moved, Reservation } from '../core/types.js'
 import type { Probed, SagaDefinition, StepRefused, StepResult } from '../saga/definition.js'
 
@@ -77,7 +78,7 @@ async function giveBack(
   const [order] = await orders.find([orderNo])
   if (!stock || order?.status !== 'closed') return
   try {
-    await stock.move([{ to: 'released', reservation: order, reason: order.reason ?? '' }])
+    await stock.move([moveTo(order, order)])
   } catch {
     return
   }

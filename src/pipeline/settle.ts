@@ -1,4 +1,5 @@
 import type { OrderBook, Verdict } from '../core/ports.js'
+import { moveTo } from '../core/standing.js'
 import type { Batch, Move, Moved, Reservation } from '../core/types.js'
 
 interface Stock {
@@ -12,15 +13,10 @@ export function movesOf(
   verdicts: readonly Verdict[],
 ): readonly Move[] {
   const byNumber = new Map(reservations.map((r) => [r.orderNo, r]))
-  const moves: Move[] = []
-  for (const verdict of verdicts) {
+  return verdicts.flatMap((verdict) => {
     const reservation = byNumber.get(verdict.orderNo)
-    if (!reservation) continue
-    if (verdict.status === 'closed')
-      moves.push({ to: 'released', reservation, reason: verdict.reason })
-    else moves.push({ to: verdict.status, reservation })
-  }
-  return moves
+    return reservation ? [moveTo(verdict, reservation)] : []
+  })
 }
 
 /**

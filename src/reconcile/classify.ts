@@ -1,4 +1,5 @@
 import type { OrderRow } from '../core/ports.js'
+import { standing } from '../core/standing.js'
 import type { ReservationRecord } from '../core/types.js'
 
 /** What is wrong with one order number, seen from both sides. */
@@ -108,14 +109,6 @@ export function compareStates(
     default:
       return redis satisfies never
   }
-}
-
-/**
- * A refund closes the order, but whether its units go back on sale is the host's decision, made as a top-up: until then the
- * database keeps them, and Redis keeps them as sold.
- */
-export function standing(row: Pick<OrderRow, 'status' | 'reason'>): OrderRow['status'] {
-  return row.status === 'closed' && row.reason === 'refunded' ? 'paid' : row.status
 }
 
 /** {@link compareStates}, and whether both speak of the same order. */

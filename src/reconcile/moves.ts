@@ -1,16 +1,13 @@
 import * as check from '../core/check.js'
 import type { OrderBook } from '../core/ports.js'
+import { moveTo } from '../core/standing.js'
 import type { Move, Reservation } from '../core/types.js'
-import { standing } from './classify.js'
 import type { Pair } from './second-look.js'
 
 /** Redis is told how far the row is. */
 export function toRow({ row, record }: Pair): Move {
   const reservation = reservationOf((row ?? record) as Reservation)
-  const status = row ? standing(row) : 'confirmed'
-  return status === 'closed'
-    ? { to: 'released', reservation, reason: reasonOf(row?.reason ?? null) }
-    : { to: status, reservation }
+  return row ? told(moveTo(row, reservation)) : { to: 'confirmed', reservation }
 }
 
 /** Redis is told what the database has just decided. */
@@ -21,10 +18,7 @@ export function movesOf(
   const byNumber = new Map(reservations.map((r) => [r.orderNo, r]))
   return verdicts.flatMap((v): Move[] => {
     const reservation = byNumber.get(v.orderNo)
-    if (!reservation) return []
-    return v.status === 'closed'
-      ? [{ to: 'released', reservation, reason: reasonOf(v.reason) }]
-      : [{ to: v.status, reservation }]
+    return reservation ? [told(moveTo(v, reservation))] : []
   })
 }
 
@@ -44,6 +38,8 @@ export function isSound(r: Reservation | null): boolean {
 }
 
 /** Redis keeps 100 characters, and none of those that separate. */
-function reasonOf(reason: string | null): string {
-  return (reason ?? 'closed').replace(/[|\n]/g, ' ').slice(0, 100)
+function told(move: Move): Move {
+  return move.to === 'released'
+    ? { ...move, reason: move.reason.replace(/[|\n]/g, ' ').slice(0, 100) }
+    : move
 }

@@ -1,5 +1,6 @@
 import { pause } from '../core/background.js'
 import type { Ledger, OrderBook, OrderRow } from '../core/ports.js'
+import { moveTo } from '../core/standing.js'
 import type { DbNumbers, Move, ReservationRecord, SaleNumbers, SkuRef } from '../core/types.js'
 
 interface Sides {
@@ -45,13 +46,9 @@ function moveOf(row: OrderRow, record: ReservationRecord | null): Move | null {
   const { orderNo, activityId, skuId, userId, quantity, bucket, version, reservedAt } = row
   const reservation = { orderNo, activityId, skuId, userId, quantity, bucket, version, reservedAt }
   const known = record?.state ?? 'none'
-  if (row.status === 'closed')
-    return known === 'held' || known === 'confirmed'
-      ? { to: 'released', reservation, reason: row.reason ?? 'closed' }
-      : null
-  return known === row.status || known === 'paid' || known === 'released'
-    ? null
-    : { to: row.status, reservation }
+  const move = moveTo(row, reservation)
+  if (move.to === 'released') return known === 'held' || known === 'confirmed' ? move : null
+  return known === move.to || known === 'paid' || known === 'released' ? null : move
 }
 
 /** Both sides' numbers of an SKU, and whether they say the same. While workers go on, they need a few looks to agree. */

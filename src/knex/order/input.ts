@@ -1,7 +1,7 @@
 import * as check from '../../core/check.js'
 import type { OwedRelease } from '../../core/ports.js'
+import { REFUNDED } from '../../core/standing.js'
 import type { Reservation } from '../../core/types.js'
-import { REFUNDED } from './rows.js'
 
 /** One transaction of this size takes about a second. */
 export const MAX_ORDERS = 10_000

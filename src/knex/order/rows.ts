@@ -1,5 +1,6 @@
 import { FlashSaleError } from '../../core/errors.js'
 import type { OrderRow } from '../../core/ports.js'
+import { REFUNDED } from '../../core/standing.js'
 import type { Json, Reservation, SkuRef } from '../../core/types.js'
 import { type Column, exact } from '../sql/dialect.js'
 import type { Row } from '../sql/statements.js'
@@ -85,10 +86,7 @@ export function orderInsert(rows: readonly NewRow[], now: number) {
   }
 }
 
-/** The reason of a row closed by the refund of all it was paid with. Its units stay sold until the host puts them on sale. */
-export const REFUNDED = 'refunded'
-
-/** In SQL, of a row `o`: its units are not available. */
+/** In SQL, of a row `o`: its units are not available. Those of a refunded order stay sold until the host puts them on sale. */
 export const HOLDS_UNITS = `(o.status IN ('CONFIRMED', 'PAID') OR o.reason = '${REFUNDED}')`
 
 const STATUS = { CONFIRMED: 'confirmed', PAID: 'paid', CLOSED: 'closed' } as const
