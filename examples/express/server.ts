@@ -44,7 +44,10 @@ function signedInUser(req: express.Request) {
 }
 
 /** The shop's own order table, written in the same commit as the library's. */
-async function insertShopOrders(trx: Knex.Transaction, orders: readonly Order[]): Promise<void> {
+export async function insertShopOrders(
+  trx: Knex.Transaction,
+  orders: readonly Order[],
+): Promise<void> {
   const rows = orders.map((o) => ({
     order_no: o.orderNo,
     buyer: o.userId,
@@ -55,7 +58,7 @@ async function insertShopOrders(trx: Knex.Transaction, orders: readonly Order[])
   await trx('shop_order').insert(rows)
 }
 
-async function migrate(knex: Knex): Promise<void> {
+export async function migrate(knex: Knex): Promise<void> {
   await KnexOrderBook.migrate(knex)
   await knex.raw(`CREATE TABLE IF NOT EXISTS shop_order (
     order_no VARCHAR(64) PRIMARY KEY, buyer VARCHAR(64) NOT NULL, amount_minor BIGINT NOT NULL,
@@ -154,7 +157,7 @@ export async function startServer(env: Env) {
       await new Promise((resolve) => setTimeout(resolve, 20))
     await shop.close()
   }
-  return { port: (server.address() as AddressInfo).port, stop }
+  return { port: (server.address() as AddressInfo).port, sale, stop }
 }
 
 function required(env: Env, name: string): string {

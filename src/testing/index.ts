@@ -1,9 +1,45 @@
 export {
+  type ActivityControlUnderTest,
+  type ActivityStoreUnderTest,
+  activityControlSuite,
+  activityStoreSuite,
+} from './activity-suites.js'
+export type { ConformanceCase } from './conformance.js'
+export { ManualClock } from './manual-clock.js'
+export {
+  type MemoryAct,
+  MemoryActivityControl,
+  MemoryActivityStore,
+} from './memory-activities.js'
+export { MemoryOrderBook, type MemoryOrderBookOptions } from './memory-order-book.js'
+export {
+  type OrderBookFeature,
+  type OrderBookUnderTest,
+  orderBookSuite,
+} from './order-book-suite.js'
+export {
+  type HooksLike,
+  type OrderHooksFeature,
+  type OrderHooksUnderTest,
+  type OrderSketch,
+  type OrderToBook,
+  orderHooksSuite,
+} from './order-hooks-suite.js'
+export {
+  type ChannelFault,
+  type ChannelMethod,
+  type PaymentProviderFeature,
+  type PaymentProviderUnderTest,
+  paymentProviderSuite,
+  type RawCallback,
+} from './payment-provider-suite.js'
+export {
   type QueueCase,
   type QueueFeature,
   type QueueUnderTest,
   queueSuite,
 } from './queue-suite.js'
+export { RecordedEvents } from './recorded-events.js'
 export {
   type SandboxFault,
   SandboxPayments,

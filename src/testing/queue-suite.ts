@@ -1,5 +1,6 @@
 import type { Queue } from '../core/ports.js'
 import type { Batch } from '../core/types.js'
+import { type Check, type ConformanceCase, casesOf } from './conformance.js'
 import { Bench } from './queue/bench.js'
 import { carrying } from './queue/carrying.js'
 import { outcomes } from './queue/outcomes.js'
@@ -42,19 +43,9 @@ export interface QueueUnderTest {
  */
 export type QueueFeature = 'durable' | 'crash' | 'inject' | 'lag' | 'age' | 'competing'
 
-export interface QueueCase {
-  /** A sentence. */
-  readonly name: string
-  /** Makes a queue, tries, closes it. Rejects with an `AssertionError` that says what the queue did wrong. */
-  run(make: () => Promise<QueueUnderTest>): Promise<void>
-}
+export type QueueCase = ConformanceCase<QueueUnderTest>
 
-/** A case before it is known which queue it is for. */
-export interface QueueCheck {
-  readonly name: string
-  readonly needs?: readonly QueueFeature[]
-  readonly check: (bench: Bench) => Promise<void>
-}
+export type QueueCheck = Check<Bench, QueueFeature>
 
 const CHECKS: readonly QueueCheck[] = [...carrying, ...outcomes, ...stopping, ...sharing]
 
@@ -70,15 +61,10 @@ const CHECKS: readonly QueueCheck[] = [...carrying, ...outcomes, ...stopping, ..
  * @param features what the queue promises beyond the port; cases that need another are left out
  */
 export function queueSuite(features: readonly QueueFeature[]): readonly QueueCase[] {
-  return CHECKS.filter((c) => (c.needs ?? []).every((f) => features.includes(f))).map((c) => ({
-    name: c.name,
-    async run(make) {
-      const bench = new Bench(await make(), features)
-      try {
-        await c.check(bench)
-      } finally {
-        await bench.close()
-      }
-    },
-  }))
+  return casesOf(
+    'queueSuite',
+    CHECKS,
+    features,
+    (under: QueueUnderTest) => new Bench(under, features),
+  )
 }

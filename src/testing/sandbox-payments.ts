@@ -8,6 +8,7 @@ import type {
   PaymentRequest,
   RefundRequest,
 } from '../core/payment.js'
+import { notInProduction } from './not-in-production.js'
 import { seededRandom } from './sandbox-payment-random.js'
 
 /**
@@ -21,6 +22,8 @@ type Call = 'create' | 'query' | 'close' | 'refund' | 'queryRefund'
 
 export interface SandboxPaymentsOptions {
   readonly channel: string
+  /** Currencies it takes; payments in others are refused. @defaultValue all */
+  readonly currencies?: readonly string[]
   /** The same seed, the same faults and orders of delivery. @defaultValue 1 */
   readonly seed?: number
   /** Share of the calls that are `unreached`, and of those whose answer is lost, 0 to 1 each. @defaultValue 0 */
@@ -61,7 +64,9 @@ export class SandboxPayments implements PaymentProvider {
   #outgoing: PaymentNotice[] = []
   #calm = false
 
+  /** Throws `BAD_OPTION` where `NODE_ENV` is production: it takes no money, and fails on purpose. */
   constructor(o: SandboxPaymentsOptions) {
+    notInProduction('SandboxPayments')
     this.channel = o.channel
     this.#o = o
     this.#random = seededRandom(o.seed ?? 1)
@@ -163,6 +168,8 @@ export class SandboxPayments implements PaymentProvider {
     type Answer = Awaited<ReturnType<PaymentProvider['create']>>
     return this.#call<Answer>('create', o, { status: 'refused', reason: 'sandbox' }, () => {
       const { paymentId, amountMinor, currency } = request
+      if (this.#o.currencies?.includes(currency) === false)
+        return { status: 'refused', reason: `no ${currency} here` }
       if (!this.#payments.has(paymentId))
         this.#payments.set(paymentId, {
           request,
