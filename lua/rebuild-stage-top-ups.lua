@@ -3,12 +3,12 @@
 -- May run twice with the same top-ups.
 -- KEYS[1] stock, collected
 -- ARGV[1] keepMs number
--- ARGV[2] first string, '1' for the first of an SKU; what the others add to must be there
+-- ARGV[2] had number, fields collected before this; a Redis that has fewer has lost some
 -- ARGV[3] count number
 -- ARGV[4...] operationId, units; for each
--- Returns {1, stock}: fields collected so far; {0} what was collected before is gone, nothing was written.
+-- Returns {1, stock}: fields collected so far; {0} some of what was collected before is gone, nothing was written.
 
-if ARGV[2] ~= '1' and redis.call('HEXISTS', KEYS[1], ' ') ~= 1 then return {0} end
+if redis.call('HLEN', KEYS[1]) < tonumber(ARGV[2]) then return {0} end
 local fields = {' ', ''}
 for i = 1, tonumber(ARGV[3]) do fields[2 * i + 1], fields[2 * i + 2] = ' ' .. ARGV[2 * i + 2], ARGV[2 * i + 3] end
 redis.call('HSET', KEYS[1], unpack(fields))

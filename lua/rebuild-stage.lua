@@ -4,13 +4,13 @@
 -- KEYS[1] released, collected
 -- KEYS[2] done, collected
 -- ARGV[1] keepMs number
--- ARGV[2] first string, '1' for the first of an SKU; what the others add to must be there
+-- ARGV[2] had number, fields collected before this; a Redis that has fewer has lost some
 -- ARGV[3] count number
 -- ARGV[4...] userId, orderNo, record, reason ('' unless closed); for each order
--- Returns {1, done}: fields collected so far; {0} what was collected before is gone, nothing was written.
+-- Returns {1, done}: fields collected so far; {0} some of what was collected before is gone, nothing was written.
 -- @include record
 
-if ARGV[2] ~= '1' and redis.call('HEXISTS', KEYS[2], ' ') ~= 1 then return {0} end
+if redis.call('HLEN', KEYS[2]) < tonumber(ARGV[2]) then return {0} end
 local count = tonumber(ARGV[3])
 local users, fields, tombs, marks = {}, {' ', ''}, {' ', ''}, {}
 for i = 1, count do users[i] = ARGV[4 * i] end

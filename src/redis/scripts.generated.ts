@@ -906,10 +906,10 @@ export const rebuildLook = {
 /** Writes some top-ups of one SKU, whose units are in its total, where a rebuild collects what is to replace the keys of a tag. */
 export const rebuildStageTopUps = {
   name: 'rebuildStageTopUps',
-  sha: '1749d09b31055a05925af1e000fa01793161d5a4',
+  sha: 'e2b566232d9804ab1427a61a94fe62d233725f46',
   keys: ['stock'] as const,
-  args: ['keepMs', 'first', 'count'] as const,
-  lua: "if ARGV[2] ~= '1' and redis.call('HEXISTS', KEYS[1], ' ') ~= 1 then return {0} end\n" +
+  args: ['keepMs', 'had', 'count'] as const,
+  lua: "if redis.call('HLEN', KEYS[1]) < tonumber(ARGV[2]) then return {0} end\n" +
     "local fields = {' ', ''}\n" +
     "for i = 1, tonumber(ARGV[3]) do fields[2 * i + 1], fields[2 * i + 2] = ' ' .. ARGV[2 * i + 2], ARGV[2 * i + 3] end\n" +
     "redis.call('HSET', KEYS[1], unpack(fields))\n" +
@@ -921,14 +921,14 @@ export const rebuildStageTopUps = {
 /** Writes some orders of one SKU where a rebuild collects what is to replace the keys of a tag. */
 export const rebuildStage = {
   name: 'rebuildStage',
-  sha: 'eaf337230a2a8319846b7e2e0b1f47c5a86e0026',
+  sha: 'caf0f23344a703842325e8f0bff0f790468b4d0e',
   keys: ['released', 'done'] as const,
-  args: ['keepMs', 'first', 'count'] as const,
+  args: ['keepMs', 'had', 'count'] as const,
   lua: "local function parse_record(record)\n" +
     "  if type(record) ~= 'string' then return nil end\n" +
     "  return string.match(record, '^([hcpr])|([!-{}~]+)|(%d+)|(%d+)|([!-{}~]*)$')\n" +
     "end\n" +
-    "if ARGV[2] ~= '1' and redis.call('HEXISTS', KEYS[2], ' ') ~= 1 then return {0} end\n" +
+    "if redis.call('HLEN', KEYS[2]) < tonumber(ARGV[2]) then return {0} end\n" +
     "local count = tonumber(ARGV[3])\n" +
     "local users, fields, tombs, marks = {}, {' ', ''}, {' ', ''}, {}\n" +
     "for i = 1, count do users[i] = ARGV[4 * i] end\n" +
@@ -1335,4 +1335,4 @@ export const warmUp = {
 } as const
 
 /** The SHA over the scripts of a sale: it is pinned to it at warm-up. */
-export const SCRIPT_SET = '412b005d22daa06b9533b997961eb9678e54a38b'
+export const SCRIPT_SET = 'b47dcd764d0bb2334a16fb9715d5184fac504bf1'

@@ -8,7 +8,7 @@ import { rebuildStage, rebuildStageTopUps } from '../redis/scripts.generated.js'
 import { tombstone } from './reason.js'
 
 /** Orders of one script: under 1 ms of Lua. */
-const PAGE = 256
+const PAGE = 128
 /** What nobody carries on with is gone after this. */
 const KEEP_MS = 600_000
 const ATTEMPTS = 5
@@ -47,7 +47,7 @@ export async function stageSku(
   let stockFields = 0
   for (let i = 0; i === 0 || i < operations.length; i += PAGE) {
     const some = operations.slice(i, i + PAGE)
-    const args = { keepMs: KEEP_MS, first: i === 0 ? 1 : 0, count: some.length }
+    const args = { keepMs: KEEP_MS, had: stockFields, count: some.length }
     const more = { args: some.flat() }
     const stage = () => runner.run(rebuildStageTopUps, { stock: keys.stock(ref.skuId) }, args, more)
     const reply = await again(stage)
@@ -60,8 +60,7 @@ export async function stageSku(
   let page: string[] = []
   const flush = async (): Promise<boolean> => {
     signal?.throwIfAborted()
-    const first = sums.doneFields === 0 ? 1 : 0
-    const args = { keepMs: KEEP_MS, first, count: page.length / 4 }
+    const args = { keepMs: KEEP_MS, had: sums.doneFields, count: page.length / 4 }
     const more = { args: page }
     const reply = await again(() => runner.run(rebuildStage, place, args, more))
     sums.doneFields = Number(reply[1])

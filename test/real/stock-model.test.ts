@@ -12,4 +12,4 @@ const open = async () => {
   await fresh.redis.flushall()
   return fresh.redis
 }
-stockModel('real', open, { runs: 150 })
+stockModel('real', open, { runs: 500 })

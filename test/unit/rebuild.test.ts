@@ -1,4 +1,5 @@
 import { type Activity, type OrderRow, StockBucket } from 'flash-sale-kit'
+import type { Redis } from 'ioredis'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { mockRedis } from '../harness/redis.js'
 import { activityOf, numbersOf, REF, reservationOf, sku } from '../suites/stock-bucket/world.js'
@@ -18,13 +19,14 @@ const bookOf = (rows: readonly OrderRow[], total = 10) => ({
 
 describe('StockBucket.rebuild', () => {
   let stock: StockBucket
+  let redis: Redis
   let calls = 0
   /** Happens between an answer and whoever waits for it. */
   let meanwhile: (() => Promise<unknown>) | null = null
   const activity = activityOf({ skus: [sku(8)] })
 
   beforeEach(() => {
-    const redis = mockRedis()
+    redis = mockRedis()
     calls = 0
     stock = new StockBucket({
       redis: {
@@ -91,6 +93,39 @@ describe('StockBucket.rebuild', () => {
     expect((await stock.standing(activity)).status).toBe('rewound')
     const again = await stock.rebuild(activity, bookOf([]), { tokenEpoch: 1 })
     expect(again).toMatchObject({ status: 'rebuilt', epoch: above + 6 })
+  })
+
+  it.each(['done:s1', 'released', 'stock:s1'])(
+    'S10: %s collected, lost and begun anew in the middle is not put in place',
+    async (what) => {
+      await stock.warmUp(activity, numbersOf(activity))
+      const rows = Array.from({ length: 300 }, (_, i) =>
+        row({ orderNo: `o${i}`, userId: `u${i}`, status: i % 2 ? 'closed' : 'paid' }),
+      )
+      const lossy = {
+        ...bookOf(rows, 300),
+        async *snapshot() {
+          yield* rows.slice(0, 200)
+          for (const key of await redis.keys(`*:${what}`))
+            if (key.startsWith('seckill:rebuild:')) await redis.del(key)
+          yield* rows.slice(200)
+        },
+      }
+      expect(await stock.rebuild(activity, lossy, { tokenEpoch: 1 })).toEqual({ status: 'lost' })
+      expect(await stock.numbers(REF)).toMatchObject({ total: 8, available: 8 })
+    },
+  )
+
+  it('all orders of many pages are in place, and every closed one has its tombstone', async () => {
+    const rows = Array.from({ length: 300 }, (_, i) =>
+      row({ orderNo: `o${i}`, userId: `u${i % 200}`, status: i < 200 ? 'closed' : 'paid' }),
+    )
+    await stock.rebuild(activity, bookOf(rows, 300), { tokenEpoch: 1 })
+    expect(await stock.numbers(REF)).toMatchObject({ available: 200, sold: 100 })
+    const records = await stock.reservations(REF, rows)
+    expect(records).toMatchObject(
+      rows.map((r) => ({ orderNo: r.orderNo, state: r.status === 'paid' ? 'paid' : 'released' })),
+    )
   })
 
   it('does not touch a sale that is open', async () => {

@@ -1,4 +1,4 @@
-import type { Move, Moved } from '../../../src/core/types.js'
+import type { Move, Moved, SaleState } from '../../../src/core/types.js'
 
 /** The rules of a sale as a reader of the design would write them down: no Redis, no batches, no Lua. */
 
@@ -13,7 +13,18 @@ export interface Ask {
   readonly userId: string
   readonly orderNo: string
   readonly quantity: number
+  /** Empty for none. */
   readonly token: string
+  readonly issue?: number
+  readonly stored?: boolean
+}
+
+/** Which tokens are good. */
+export interface TokenRules {
+  readonly required: boolean
+  epoch: number
+  /** Stored ones. */
+  known(tokenId: string): boolean
 }
 
 export class SaleModel {
@@ -26,6 +37,11 @@ export class SaleModel {
   waiting = 0
   busy = false
   open = true
+  tokens: TokenRules = { required: false, epoch: 1, known: () => true }
+  /** Of the last act that Redis was told of, where it has one. */
+  revision = 0
+  /** Batches that took units. */
+  seq = 0
   /** By buyer; and by buyer and number where he has two. */
   readonly marks = new Map<string, Rec>()
   readonly beside = new Map<string, Rec>()
@@ -41,7 +57,29 @@ export class SaleModel {
     this.available = units
   }
 
-  deduct(ask: Ask): string {
+  /** What is known of a number: under its buyer's mark, or beside it. */
+  record(userId: string, orderNo: string): Readonly<Rec> | undefined {
+    const mark = this.marks.get(userId)
+    return mark?.orderNo === orderNo ? mark : this.beside.get(`${userId} ${orderNo}`)
+  }
+
+  /** One batch; `again` when the message of this very batch is there: its answer was lost, and the client sends it once more. */
+  deduct(batch: readonly Ask[], again = false): string[] {
+    const before = this.waiting
+    const told = batch.map((ask) =>
+      again && this.holds(ask) ? `reserved ${ask.orderNo} ${ask.quantity}` : this.deductOne(ask),
+    )
+    if (this.waiting > before) this.seq++
+    return told
+  }
+
+  private holds({ userId, orderNo, quantity, token }: Ask): boolean {
+    const mark = this.marks.get(userId)
+    const same = mark?.orderNo === orderNo && mark.quantity === quantity && mark.token === token
+    return same && mark.state === 'held'
+  }
+
+  private deductOne(ask: Ask): string {
     const mark = this.marks.get(ask.userId)
     const live = mark && mark.state !== 'released' ? mark : undefined
     if (live && (live.orderNo === ask.orderNo || (ask.token && live.token === ask.token)))
@@ -54,6 +92,8 @@ export class SaleModel {
     }
     if (!this.open) return 'stopped'
     if (ask.quantity > this.maxPerOrder) return 'over-limit'
+    if (!ask.token && this.tokens.required) return 'token-missing'
+    if (ask.token && !this.good(ask)) return 'token-revoked'
     if (live) return `already-bought ${live.orderNo}`
     if (this.busy) return 'busy'
     if (this.available < ask.quantity)
@@ -66,6 +106,10 @@ export class SaleModel {
     this.waiting += 1
     if (this.waiting >= this.high) this.busy = true
     return `reserved ${orderNo} ${quantity}`
+  }
+
+  private good({ token, issue = 1, stored = false }: Ask): boolean {
+    return issue >= this.tokens.epoch && (!stored || this.tokens.known(token))
   }
 
   /** All moves of one call; admission resumes by what has become of all of them. */
@@ -118,6 +162,14 @@ export class SaleModel {
     return 'done'
   }
 
+  /** How many buckets took it: an act that comes after a later one is none any more. */
+  control(to: SaleState, revision?: number): number {
+    if (revision !== undefined && revision < this.revision) return 0
+    this.revision = revision ?? this.revision
+    this.open = to === 'open'
+    return 1
+  }
+
   topUp(units: number, operation: string): 'ok' | 'refused' {
     if (this.operations.has(operation)) return 'ok'
     if (this.S + units < 0) return 'refused'
@@ -151,7 +203,16 @@ export class SaleModel {
     return rows
   }
 
+  /** All records, as those who ask for them are told. */
+  records() {
+    const beside = [...this.beside].map(([key, r]) => [key.split(' ')[0] as string, r] as const)
+    return [...this.marks, ...beside].map(([userId, { state, orderNo, quantity }]) => ({
+      ...{ userId, orderNo, state, quantity },
+    }))
+  }
+
   clone(): SaleModel {
-    return Object.assign(Object.create(SaleModel.prototype), structuredClone({ ...this }))
+    const { tokens, ...rest } = this
+    return Object.assign(Object.create(SaleModel.prototype), structuredClone(rest), { tokens })
   }
 }

@@ -219,14 +219,15 @@ export class World {
   ): Promise<readonly DeductAnswer[]> {
     const sale = await this.redis.hgetall(KEYS.sale)
     const keys = { ...KEYS, stock: stockKey('s1'), done: doneKey('s1') }
+    const batchId = String(o.batchId ?? `b${++batches}`)
     const more = candidateArgs(candidates, (id) => `seckill:token:{a1}:${id}`)
     const args = {
       version: this.activity.version,
       scripts: sale['scripts'] ?? '',
       seenEpoch: 0,
       seenSeq: 0,
-      batchId: `b${++batches}`,
-      message: batchMessage(REF, 'v1', 'b', candidates),
+      batchId,
+      message: batchMessage(REF, 'v1', batchId, candidates),
       owedAfterMs: 2_000,
       count: candidates.length,
       ...o,
