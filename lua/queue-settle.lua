@@ -5,7 +5,8 @@
 -- KEYS[2] dead
 -- ARGV[1] consumer string
 -- ARGV[2] claimAfterMs number
--- ARGV[3...] id, what (ack, back, retry, dead), detail (ms to wait for retry, the reason for dead); for each
+-- ARGV[3...] id, what (ack, back, retry, dead), detail (how often it was handed out for back, ms to wait for
+--   retry, the reason for dead); for each
 -- Returns {1, id, …}: those set aside, now or by the same call before. What another consumer has taken over meanwhile is
 --   his to retry or to set aside; acknowledged it is, by whomever.
 -- @unpinned
@@ -36,7 +37,9 @@ for i = 3, #ARGV, 3 do
   else
     local owner, times = pending_of(stream, id)
     if owner == consumer then
-      if what == 'back' then leave(id, 0, times - 1)
+      if what == 'back' then
+        -- Given back already, by the same call before: not once more.
+        if times == tonumber(detail) then leave(id, 0, times - 1) end
       elseif what == 'retry' then leave(id, tonumber(detail), times)
       else set_aside(id, times, detail) end
     end

@@ -85,8 +85,8 @@ export class StreamSource implements PullSource<Entry> {
   }
 
   async giveBack(entries: readonly Entry[]): Promise<void> {
-    const endings = entries.map(({ id, text }) => {
-      return { settlement: { id, what: 'back' }, message: text } as const
+    const endings = entries.map(({ id, attempt, text }) => {
+      return { settlement: { id, what: 'back', attempt }, message: text } as const
     })
     await this.settle(endings, AbortSignal.abort())
   }

@@ -16,9 +16,10 @@ export interface Entry {
   readonly text: string
 }
 
-/** What becomes of an entry. `back`: as if it had not been taken. */
+/** What becomes of an entry. `back`: as if it had not been taken for the `attempt`-th time. */
 export type Settlement = { readonly id: string } & (
-  | { readonly what: 'ack' | 'back' }
+  | { readonly what: 'ack' }
+  | { readonly what: 'back'; readonly attempt: number }
   | { readonly what: 'retry'; readonly afterMs: number }
   | { readonly what: 'dead'; readonly why: string }
 )
@@ -59,10 +60,7 @@ export class Stream {
 
   /** The ids that were set aside. */
   async settle(consumer: string, settlements: readonly Settlement[]): Promise<ReadonlySet<string>> {
-    const args = settlements.flatMap((s) => {
-      const detail = s.what === 'retry' ? String(s.afterMs) : s.what === 'dead' ? s.why : ''
-      return [s.id, s.what, detail]
-    })
+    const args = settlements.flatMap((s) => [s.id, s.what, detailOf(s)])
     const { claimAfterMs } = this
     const named = { consumer, claimAfterMs }
     const reply = await this.runner.run(queueSettle, this.keys, named, { args })
@@ -80,5 +78,20 @@ export class Stream {
   async lag(): Promise<{ readonly messages: number; readonly oldestAgeMs: number | null }> {
     const [, messages, age] = await this.runner.run(queueLag, this.keys, {})
     return { messages: Number(messages), oldestAgeMs: age === '' ? null : Number(age) }
+  }
+}
+
+function detailOf(s: Settlement): string {
+  switch (s.what) {
+    case 'ack':
+      return ''
+    case 'back':
+      return String(s.attempt)
+    case 'retry':
+      return String(s.afterMs)
+    case 'dead':
+      return s.why
+    default:
+      return s satisfies never
   }
 }

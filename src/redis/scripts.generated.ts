@@ -714,7 +714,7 @@ export const queueSend = {
 /** Ends a hand-over: each entry is acknowledged (and deleted), given back, left for another try, or set aside. */
 export const queueSettle = {
   name: 'queueSettle',
-  sha: '2641ad3f9425dce753e82631376cab094f03dbc9',
+  sha: 'e2ab86a2d3f5342705bab1b43f4e335e3d017c33',
   keys: ['stream', 'dead'] as const,
   args: ['consumer', 'claimAfterMs'] as const,
   lua: "local GROUP = 'workers'\n" +
@@ -756,7 +756,8 @@ export const queueSettle = {
     "  else\n" +
     "    local owner, times = pending_of(stream, id)\n" +
     "    if owner == consumer then\n" +
-    "      if what == 'back' then leave(id, 0, times - 1)\n" +
+    "      if what == 'back' then\n" +
+    "        if times == tonumber(detail) then leave(id, 0, times - 1) end\n" +
     "      elseif what == 'retry' then leave(id, tonumber(detail), times)\n" +
     "      else set_aside(id, times, detail) end\n" +
     "    end\n" +

@@ -77,6 +77,8 @@ interface Message {
   /** Since its owner was last heard of it. */
   idle: number
   times: number
+  /** The `times` its holder was told. */
+  told: number
 }
 
 /** A queue as its users see it: who holds what, and who is next. */
@@ -106,7 +108,8 @@ class Model {
     }
     const fresh = this.messages.filter((m) => m.owner === null)
     taken.push(...fresh.slice(0, limit - taken.length))
-    for (const m of taken) Object.assign(m, { owner: by, idle: 0, times: m.times + 1 })
+    for (const m of taken)
+      Object.assign(m, { owner: by, idle: 0, times: m.times + 1, told: m.times + 1 })
     return { taken: taken.map((m) => `${m.text} ${m.times}`), next }
   }
 
@@ -115,8 +118,10 @@ class Model {
     const m = this.of(text)
     if (what === 'ack') this.drop(text)
     else if (m?.owner === by) {
-      if (what === 'back') Object.assign(m, { idle: CLAIM_MS, times: Math.max(0, m.times - 1) })
-      else if (what === 'retry') m.idle = CLAIM_MS - RETRY_MS
+      if (what === 'back') {
+        // Once, however often it is said.
+        if (m.times === m.told) Object.assign(m, { idle: CLAIM_MS, times: m.times - 1 })
+      } else if (what === 'retry') m.idle = CLAIM_MS - RETRY_MS
       else {
         this.drop(text)
         this.dead.push(text)
@@ -165,7 +170,7 @@ class Run {
         const room = model.messages.length < MAX_MESSAGES
         const args = { message, maxMessages: MAX_MESSAGES }
         expect(await runner.run(queueSend, keys, args)).toEqual([room ? 1 : 0])
-        if (room) model.messages.push({ text: message, owner: null, idle: 0, times: 0 })
+        if (room) model.messages.push({ text: message, owner: null, idle: 0, times: 0, told: 0 })
         break
       }
       case 'take':
@@ -176,7 +181,11 @@ class Run {
         const args = texts.flatMap((t) => [
           this.idOf(t),
           c.what,
-          c.what === 'retry' ? String(RETRY_MS) : 'x',
+          c.what === 'retry'
+            ? String(RETRY_MS)
+            : c.what === 'back'
+              ? String(model.of(t)?.told ?? 0)
+              : 'x',
         ])
         const named = { consumer: c.by, claimAfterMs: CLAIM_MS }
         const [code, ...told] = await runner.run(queueSettle, keys, named, { args })
