@@ -15,6 +15,17 @@ export interface WholeSaleOptions {
   readonly units?: number
   readonly duplicates?: number
   readonly connections?: number
+  /** The serving process, instead of the example itself. */
+  readonly shop?: URL
+  readonly onAnswer?: (answer: Timed) => void
+}
+
+/** One answer, and how long it took. */
+export interface Timed {
+  readonly userId: string
+  readonly code: string
+  readonly orderNo?: string
+  readonly ms: number
 }
 
 export interface WholeSaleResult {
@@ -28,6 +39,8 @@ export interface WholeSaleResult {
   readonly shopOrders: number
   readonly report: Report
   readonly exitCodes: readonly (number | null)[]
+  /** What each process wrote. */
+  readonly outputs: readonly string[]
 }
 
 interface Answer {
@@ -37,6 +50,7 @@ interface Answer {
 
 const AUDIT = { actor: 'whole sale', reason: 'load test' }
 const SKU = 'phone'
+const EXAMPLE = new URL('../../examples/express/server.ts', import.meta.url)
 
 /**
  * V2 and the first half of V3 through HTTP: a burst of POSTs, a share of them repeats, against the Express example in two
@@ -78,7 +92,7 @@ export async function wholeSale(o: WholeSaleOptions): Promise<WholeSaleResult> {
     await sale.control('v2', 'open', AUDIT)
     for (let i = 0; i < 2; i++) {
       const shopPort = await freePort()
-      const child = await spawnNode(new URL('../../examples/express/server.ts', import.meta.url), {
+      const child = await spawnNode(o.shop ?? EXAMPLE, {
         env: { ...env, PORT: String(shopPort) },
       })
       await child.line(/^listening on/)
@@ -93,7 +107,8 @@ export async function wholeSale(o: WholeSaleOptions): Promise<WholeSaleResult> {
     const path = `/api/seckill/v2/${SKU}/submit`
     const ports = shops.map((s) => s.port)
     const burst = { requests, duplicates, connections, ports, path, token }
-    const { codes, told } = await sendBurst(burst)
+    const { onAnswer } = o
+    const { codes, told } = await sendBurst(onAnswer ? { ...burst, onAnswer } : burst)
     const ref = { activityId: 'v2', skuId: SKU }
     await until('every order is decided', async () => (await sale.stock.numbers(ref)).waiting === 0)
     const orders = new KnexOrderBook({ knex: database.knex })
@@ -109,7 +124,8 @@ export async function wholeSale(o: WholeSaleOptions): Promise<WholeSaleResult> {
       await child.kill('SIGTERM')
       exitCodes.push((await child.exited).code)
     }
-    return { codes, told, live, shopOrders: Number(count?.n), report, exitCodes }
+    const outputs = shops.map(({ child }) => child.output())
+    return { codes, told, live, shopOrders: Number(count?.n), report, exitCodes, outputs }
   } finally {
     await Promise.all(shops.map((s) => s.child.stop()))
     await operator.close()
@@ -126,6 +142,7 @@ export async function sendBurst(o: {
   readonly ports: readonly number[]
   readonly path: string
   readonly token: (userId: string) => Promise<string>
+  readonly onAnswer?: (answer: Timed) => void
 }) {
   const agent = new Agent({ keepAlive: true, maxSockets: o.connections, scheduling: 'fifo' })
   const codes: Record<string, number> = {}
@@ -138,7 +155,10 @@ export async function sendBurst(o: {
       const isRepeat = Math.floor((i + 1) * o.duplicates) > repeats && i > repeats
       const userId = `u${isRepeat ? Math.floor(Math.random() * (i - repeats)) : i - repeats}`
       const port = o.ports[i % o.ports.length] as number
-      const answer = await post(agent, { port, path: o.path }, userId, await o.token(userId))
+      const token = await o.token(userId)
+      const since = performance.now()
+      const answer = await post(agent, { port, path: o.path }, userId, token)
+      o.onAnswer?.({ ...answer, userId, ms: performance.now() - since })
       codes[answer.code] = (codes[answer.code] ?? 0) + 1
       if (answer.orderNo === undefined) continue
       const numbers = told.get(userId) ?? new Set()
@@ -186,7 +206,10 @@ function post(
 }
 
 /** What is wrong with a sale; empty when all is as it must be. */
-export function faultsOf(r: WholeSaleResult, o: { requests: number; units: number }): string[] {
+export function faultsOf(
+  r: Omit<WholeSaleResult, 'outputs'>,
+  o: { requests: number; units: number },
+): string[] {
   const faults: string[] = []
   const expect = (holds: boolean, what: string) => {
     if (!holds) faults.push(what)
