@@ -1,72 +1,39 @@
-/** `npm run chaos -- [scenario]`: whole sales on real servers while something is broken. */
+/** `npm run chaos -- [scenario…]`: whole sales on real servers while something is broken. */
 import { parseArgs } from 'node:util'
-import type { QueueAddress } from '../test/harness/queues.js'
-import type { Server } from '../test/harness/services/server.js'
-import { startKafka, startMariadb, startPostgres, startRocketmq } from '../test/harness/services.js'
-import {
-  besiegedSale,
-  brokerOutage,
-  type Disturbance,
-  killedConsumers,
-  type SiegeFigures,
-} from '../test/suites/crash/sale.js'
+import { BROKERS, type BrokerKind, openBroker } from '../test/chaos/broker-ground.js'
+import { play } from '../test/chaos/play.js'
+import { described, type Result } from '../test/chaos/report.js'
+import type { Scenario, Size } from '../test/chaos/scenario.js'
+import { PARTS } from '../test/chaos/scenarios/index.js'
+import type { Ground } from '../test/chaos/stage.js'
+import { startMariadb, startPostgres } from '../test/harness/services.js'
 import { provision } from './provision.js'
 
-/** The broker of a run, and how each sale gets a topic of its own: what one leaves behind is no order of the next. */
-interface Broker extends Pick<Server, 'kill' | 'restart' | 'stop'> {
-  queue(name: string): Promise<QueueAddress>
-}
+const SCENARIOS = Object.values(PARTS).flat()
 
-const BROKERS: Readonly<Record<string, () => Promise<Broker>>> = {
-  async rocketmq() {
-    const broker = await startRocketmq()
-    const queue = async (topic: string): Promise<QueueAddress> => {
-      const group = `${topic}-workers`
-      await broker.createTopic(topic, { type: 'FIFO' })
-      await broker.createGroup(group)
-      return { kind: 'rocketmq', endpoints: broker.endpoints, topic, group }
-    }
-    return Object.assign(broker, { queue })
-  },
-  async kafka() {
-    const broker = await startKafka()
-    const queue = async (topic: string): Promise<QueueAddress> => {
-      await broker.createTopic(topic, { partitions: 4 })
-      return { kind: 'kafka', brokers: broker.brokers, topic, group: `${topic}-workers` }
-    }
-    return Object.assign(broker, { queue })
-  },
-}
+const HELP = `npm run chaos -- [scenario or part …] [options]
 
-interface Sizes {
-  readonly units: number
-  readonly buyers: number
-  readonly outageMs: number
-}
+A sale of two shop processes on real servers, with two payment channels that lose answers; one click in ten is repeated. Something is
+broken in the middle of it; afterwards the sale must go on by itself. Exit code 1 when in any run a unit was sold twice, an
+order was lost, a buyer was charged twice, the triangle differs, a question had no answer, or nobody could buy again.
 
-const SCENARIOS: Readonly<Record<string, (broker: Broker, sizes: Sizes) => Disturbance>> = {
-  /** 10 % repeated clicks, 5 % failed sends of all three kinds, consumers killed (-9) at random. */
-  'consumers-killed': (_, sizes) => killedConsumers(sizes),
-  'broker-killed': (broker) => brokerOutage(broker, 'SIGKILL', 1_000),
-  'broker-frozen': (broker, { outageMs }) => brokerOutage(broker, 'SIGSTOP', outageMs),
-}
+All scenarios, unless some are named; a part stands for all of its:
+${Object.entries(PARTS)
+  .map(([part, some]) => `\n${part}\n${some.map(helpOf).join('\n')}`)
+  .join('\n')}
 
-const HELP = `npm run chaos -- [scenario] [options]
-
-Scenarios (all of them unless one is named), each with 10 % repeated clicks and 5 % failed sends:
-  consumers-killed   four consumers die by kill -9 in mid-sale
-  broker-killed      the broker dies by kill -9 and is started again
-  broker-frozen      the broker stands still (SIGSTOP)
-
-  --queue rocketmq|kafka      default rocketmq
-  --db mariadb|postgres       default mariadb
   --runs N                    of each scenario, default 1
-  --buyers N --units N        of consumers-killed, default 45,455 (50,000 clicks) and 1,000
-  --outage MS                 of broker-frozen, default 20,000
-  --json                      only the last line
+  --db mariadb|postgres       default mariadb
+  --queue rocketmq|kafka      the broker, default rocketmq
+  --buyers N --units N        instead of each scenario's own
+  --outage MS                 how long what is broken stays so, instead of each scenario's own
+  --json                      only the last line, which is JSON
 
-Starts the real servers it needs and ends them. The last line is JSON. Exit code 1 when a unit was sold
-twice, an order was lost or the triangle differs in any run.`
+Starts the real servers it needs and ends them.`
+
+function helpOf({ name, about, buyerSees }: Scenario): string {
+  return `  ${name.padEnd(26)} ${about}\n  ${''.padEnd(26)} the buyer: ${buyerSees}`
+}
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -74,9 +41,9 @@ const { values, positionals } = parseArgs({
     queue: { type: 'string', default: 'rocketmq' },
     db: { type: 'string', default: 'mariadb' },
     runs: { type: 'string', default: '1' },
-    buyers: { type: 'string', default: '45455' },
-    units: { type: 'string', default: '1000' },
-    outage: { type: 'string', default: '20000' },
+    buyers: { type: 'string' },
+    units: { type: 'string' },
+    outage: { type: 'string' },
     json: { type: 'boolean', default: false },
     help: { type: 'boolean', short: 'h', default: false },
   },
@@ -87,10 +54,17 @@ function refuse(what: string): never {
   process.exit(2)
 }
 
-function count(name: 'runs' | 'buyers' | 'units' | 'outage'): number {
-  const number = Number(values[name])
-  if (Number.isInteger(number) && number > 0) return number
-  return refuse(`--${name} must be a whole number above 0, got ${values[name]}`)
+function count(name: 'runs' | 'buyers' | 'units' | 'outage'): number | undefined {
+  const text = values[name]
+  const number = Number(text)
+  if (text === undefined || (Number.isInteger(number) && number > 0))
+    return text === undefined ? undefined : number
+  return refuse(`--${name} must be a whole number above 0, got ${text}`)
+}
+
+function named(name: string): readonly Scenario[] {
+  const found = PARTS[name] ?? SCENARIOS.filter((s) => s.name === name)
+  return found.length > 0 ? found : refuse(`there is no scenario ${name}`)
 }
 
 if (values.help) {
@@ -98,39 +72,48 @@ if (values.help) {
   process.exit(0)
 }
 const { queue, db, json } = values
-const sizes = { units: count('units'), buyers: count('buyers'), outageMs: count('outage') }
-const runs = count('runs')
-const startBroker = BROKERS[queue] ?? refuse(`--queue must be rocketmq or kafka, got ${queue}`)
+const kinds: readonly string[] = BROKERS
+if (!kinds.includes(queue)) refuse(`--queue must be ${BROKERS.join(' or ')}, got ${queue}`)
 if (db !== 'mariadb' && db !== 'postgres') refuse(`--db must be mariadb or postgres, got ${db}`)
-const names = positionals.length > 0 ? positionals : Object.keys(SCENARIOS)
-for (const name of names) if (!SCENARIOS[name]) refuse(`there is no scenario ${name}`)
+const runs = count('runs') ?? 1
+const size = sizeOf({ units: count('units'), buyers: count('buyers'), outageMs: count('outage') })
+const chosen = positionals.length > 0 ? positionals.flatMap(named) : SCENARIOS
+const withBroker = chosen.some((s) => s.needs?.queue === 'broker')
 
-provision(['core', 'brokers'])
+/** What was not asked for stays each scenario's own. */
+function sizeOf(asked: Record<'units' | 'buyers' | 'outageMs', number | undefined>): Partial<Size> {
+  return Object.fromEntries(Object.entries(asked).filter(([, n]) => n !== undefined))
+}
+
+async function once(scenario: Scenario, run: number, ground: Ground): Promise<Result> {
+  const begun = performance.now()
+  const seconds = () => Math.round((performance.now() - begun) / 100) / 10
+  const about = { scenario: scenario.name, run }
+  try {
+    const verdict = await play(scenario, ground, size)
+    return { ...about, seconds: seconds(), ...verdict }
+  } catch (error) {
+    return { ...about, seconds: seconds(), breaches: [String(error)] }
+  }
+}
+
+provision(withBroker ? ['core', 'brokers'] : ['core'])
 const log = json ? () => {} : console.log
-const results: ({ scenario: string; run: number } & (SiegeFigures | { fault: string }))[] = []
-const [broker, server] = await Promise.all([
-  startBroker(),
+const results: Result[] = []
+const [broker, database] = await Promise.all([
+  withBroker ? openBroker(queue as BrokerKind) : undefined,
   db === 'mariadb' ? startMariadb() : startPostgres(),
 ])
 try {
+  const ground = { db, database, ...(broker ? { broker } : {}) } as const
   for (let run = 1; run <= runs; run++)
-    for (const scenario of names) {
-      const address = await broker.queue(`${scenario}-${run}`)
-      const disturbance = (SCENARIOS[scenario] as (typeof SCENARIOS)[string])(broker, sizes)
-      const begun = performance.now()
-      try {
-        results.push({ scenario, run, ...(await besiegedSale(db, address, disturbance, server)) })
-      } catch (error) {
-        results.push({ scenario, run, fault: error instanceof Error ? error.message : `${error}` })
-      }
-      const seconds = ((performance.now() - begun) / 1_000).toFixed(1)
-      log(`${JSON.stringify(results.at(-1))} ${seconds} s`)
+    for (const scenario of chosen) {
+      results.push(await once(scenario, run, ground))
+      log(described(results.at(-1) as Result))
     }
 } finally {
-  await Promise.all([broker.stop(), server.stop()])
+  await Promise.all([broker?.stop(), database.stop()])
 }
-const faults = results.filter((r) => 'fault' in r).length
-console.log(
-  JSON.stringify({ queue, db, runs: results.length, exact: results.length - faults, results }),
-)
-process.exitCode = faults > 0 ? 1 : 0
+const exact = results.filter((r) => r.breaches.length === 0).length
+console.log(JSON.stringify({ queue, db, runs: results.length, exact, results }))
+process.exitCode = exact === results.length ? 0 : 1

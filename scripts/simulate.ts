@@ -1,21 +1,30 @@
 /** `npm run simulate`: the library's own code over simulated services, one run for each seed. */
+import { spawn } from 'node:child_process'
 import { createRequire } from 'node:module'
+import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { FlashSale, TriangleReconciler } from '../src/index.js'
+import { FlashSale, Payments, TriangleReconciler } from '../src/index.js'
 import * as generated from '../src/redis/scripts.generated.js'
-import { type Fengari, fengariVm, flashSaleIn, simulate } from '../src/testing/index.js'
+import {
+  type Fengari,
+  fengariVm,
+  flashSaleIn,
+  type Simulated,
+  simulate,
+} from '../src/testing/index.js'
 import { BROKEN } from '../src/testing/sim/broken.js'
 import { Choices } from '../src/testing/sim/choices.js'
-import { short } from '../src/testing/sim/names.js'
 import { runOnce } from '../src/testing/sim/run.js'
 
 const HELP = `npm run simulate -- [options]
 
-Runs whole sales of two units with the library's own code and scripts over a simulated Redis, queue and database, with
-delays, lost answers, duplicates, crashes and failovers, and checks the invariants of docs/simulate.md at every step.
+Runs whole sales of two units with the library's own code and scripts over a simulated Redis, queue, database, payment
+channels and clock, with delays, lost answers, duplicates, crashes and failovers, and checks the invariants of
+docs/simulate.md at every step.
 
   --seeds N       runs, default 500
   --from S        the first seed, default 1
+  --jobs J        processes that share the seeds, default 1
   --seed S        one run, with its whole trace
   --broken ID     the library with one rule broken (all: each of them, one after the other) must be caught
   --json          only the last line
@@ -27,6 +36,7 @@ const { values } = parseArgs({
   options: {
     seeds: { type: 'string', default: '500' },
     from: { type: 'string', default: '1' },
+    jobs: { type: 'string', default: '1' },
     seed: { type: 'string' },
     broken: { type: 'string' },
     json: { type: 'boolean', default: false },
@@ -39,7 +49,7 @@ function refuse(what: string): never {
   process.exit(2)
 }
 
-function count(name: 'seeds' | 'from' | 'seed', least: number): number {
+function count(name: 'seeds' | 'from' | 'seed' | 'jobs', least: number): number {
   const number = Number(values[name])
   if (Number.isInteger(number) && number >= least && number < 2 ** 32) return number
   return refuse(`--${name} must be a whole number from ${least}, got ${values[name]}`)
@@ -51,6 +61,7 @@ if (values.help) {
 }
 const seeds = count('seeds', 1)
 const from = count('from', 0)
+const jobs = Math.min(count('jobs', 1), seeds, 64)
 const log = values.json ? () => {} : console.log
 
 const abort = new AbortController()
@@ -58,9 +69,10 @@ process.once('SIGINT', () => {
   log('ends after this run; once more to leave at once')
   abort.abort()
 })
+process.once('SIGTERM', () => abort.abort())
 
 const world = {
-  sale: flashSaleIn({ FlashSale, TriangleReconciler }),
+  sale: flashSaleIn({ FlashSale, TriangleReconciler, Payments }),
   lua: fengariVm(createRequire(import.meta.url)('fengari') as Fengari),
   scripts: Object.values(generated).filter((script) => typeof script === 'object'),
 }
@@ -79,24 +91,55 @@ function progress(what: string): (seed: number) => void {
 
 if (values.seed !== undefined) await replay(count('seed', 0))
 else if (values.broken !== undefined) await breakRules(values.broken)
+else if (jobs > 1) await share()
 else await search()
 
 async function search(): Promise<void> {
   const { signal } = abort
-  const result = await simulate({ ...world, seeds, from, signal, onSeed: progress('') })
-  const { breach } = result
+  conclude(await simulate({ ...world, seeds, from, signal, onSeed: progress('') }))
+}
+
+function conclude({ seeds, steps, breach }: Simulated): void {
   if (breach)
     log(`${breach.trace.join('\n')}\n\nseed ${breach.seed} breaks ${breach.rule}: ${breach.what}`)
-  finish(
-    { from, seeds: result.seeds, steps: result.steps, breaches: breach ? 1 : 0, breach },
-    !breach,
-  )
+  finish({ from, seeds, steps, breaches: breach ? 1 : 0, breach }, !breach)
+}
+
+/** Each process runs seeds that follow one another. The first breach ends the others. */
+async function share(): Promise<void> {
+  const each = Math.ceil(seeds / jobs)
+  const parts = Array.from({ length: jobs }, (_, i) => ({
+    first: from + i * each,
+    seeds: Math.min(each, seeds - i * each),
+  })).filter((part) => part.seeds > 0)
+  const done = await Promise.all(parts.map(runPart))
+  conclude({
+    seeds: done.reduce((sum, result) => sum + result.seeds, 0),
+    steps: done.reduce((sum, result) => sum + result.steps, 0),
+    breach: done.find((result) => result.breach !== null)?.breach ?? null,
+  })
+}
+
+async function runPart(o: { first: number; seeds: number }): Promise<Simulated> {
+  const self = fileURLToPath(import.meta.url)
+  const args = [self, '--json', '--from', `${o.first}`, '--seeds', `${o.seeds}`]
+  const child = spawn(process.execPath, [...process.execArgv, ...args], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  // Ctrl-C has reached it too, by another signal.
+  abort.signal.addEventListener('abort', () => child.kill('SIGTERM'))
+  let output = ''
+  for await (const text of child.stdout) output += text
+  const result = JSON.parse(output) as Simulated
+  log(`seeds from ${o.first}: ${result.seeds} done, ${seconds()} s`)
+  if (result.breach) abort.abort()
+  return result
 }
 
 async function replay(seed: number): Promise<void> {
   const { trace, steps, breach } = await runOnce(world, Choices.ofSeed(seed, 120))
   log(trace.join('\n'))
-  const why = breach ? { seed, rule: breach.rule, what: short(breach.what), trace } : null
+  const why = breach ? { seed, rule: breach.rule, what: breach.what, trace } : null
   finish({ from: seed, seeds: 1, steps, breaches: breach ? 1 : 0, breach: why }, !breach)
 }
 

@@ -147,8 +147,10 @@ export async function startServer(env: Env) {
   /** No new connections, then the requests begun, then the queue within this process, then everything else. */
   const stop = async () => {
     server.maxRequestsPerSocket = 1 // answers say `Connection: close` from now on
+    // By then a gateway that was told sends nothing more; closing at once, a request on its way would meet a closed door.
+    await new Promise((resolve) => setTimeout(resolve, 500))
     const closed = new Promise((resolve) => server.close(resolve))
-    setTimeout(() => server.closeAllConnections(), 2_000).unref()
+    setTimeout(() => server.closeAllConnections(), 4_000).unref() // longer than an answer may take
     await closed
     await sale.stock.stop()
     // A memory queue is gone with its process. What is left in it after 5 s stays owed in Redis, for the next start.

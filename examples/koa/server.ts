@@ -46,7 +46,9 @@ export async function startServer(env: Readonly<Record<string, string | undefine
   })
   const stop = async () => {
     server.maxRequestsPerSocket = 1 // answers say `Connection: close` from now on
-    setTimeout(() => server.closeAllConnections(), 2_000).unref()
+    // By then a gateway that was told sends nothing more; closing at once, a request on its way would meet a closed door.
+    await new Promise((resolve) => setTimeout(resolve, 500))
+    setTimeout(() => server.closeAllConnections(), 4_000).unref() // longer than an answer may take
     await new Promise((resolve) => server.close(resolve))
     await pipeline.stop()
     await knex.destroy()

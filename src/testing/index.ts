@@ -46,5 +46,11 @@ export {
   type SandboxPaymentsOptions,
 } from './sandbox-payments.js'
 export { type Fengari, fengariVm, type LuaVm } from './sim/lua.js'
-export { flashSaleIn, type OpenSale, type SimParts, type SimSale } from './sim/sale.js'
+export {
+  flashSaleIn,
+  type OpenSale,
+  type SimParts,
+  type SimPayments,
+  type SimSale,
+} from './sim/sale.js'
 export { type FoundBreach, type Simulated, type SimulateOptions, simulate } from './sim/simulate.js'

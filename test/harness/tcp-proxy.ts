@@ -6,7 +6,12 @@ type Mode =
   | { readonly kind: 'pass' | 'cut' }
   | { readonly kind: 'delay'; readonly ms: number }
   | { readonly kind: 'hold'; readonly released: Promise<void>; readonly release: () => void }
-  | { readonly kind: 'swallow'; readonly matching: RegExp; readonly always: boolean }
+  | {
+      readonly kind: 'swallow'
+      readonly matching: RegExp
+      readonly always: boolean
+      readonly share: number
+    }
 
 /** One client and its connection to the server. */
 interface Link {
@@ -76,10 +81,13 @@ export class TcpProxy {
   /**
    * The next request that matches reaches the server and is answered, but the client sees its connection die instead of
    * the answer. Once, unless `always`; then the proxy passes again. `matching` is tried on each chunk of bytes as
-   * latin1, for example `/evalsha/i` or `/COMMIT/i`.
+   * latin1, for example `/evalsha/i` or `/COMMIT/i`. With `share` a matching request is let off at random.
    */
-  swallowReply(o: { readonly matching?: RegExp; readonly always?: boolean } = {}): void {
-    this.#switch({ kind: 'swallow', matching: o.matching ?? /^/, always: o.always ?? false })
+  swallowReply(
+    o: { readonly matching?: RegExp; readonly always?: boolean; readonly share?: number } = {},
+  ): void {
+    const { matching = /^/, always = false, share = 1 } = o
+    this.#switch({ kind: 'swallow', matching, always, share })
   }
 
   /** Resets all connections now, and new ones at once, until another mode. */
@@ -152,7 +160,8 @@ export class TcpProxy {
 
   #toServer(link: Link, chunk: Buffer): void {
     const mode = this.#mode
-    if (mode.kind === 'swallow' && mode.matching.test(chunk.toString('latin1'))) {
+    const swallows = mode.kind === 'swallow' && mode.matching.test(chunk.toString('latin1'))
+    if (swallows && Math.random() < mode.share) {
       link.doomed = true
       if (!mode.always) this.pass()
     }

@@ -95,7 +95,7 @@ export async function wholeSale(o: WholeSaleOptions): Promise<WholeSaleResult> {
       const child = await spawnNode(o.shop ?? EXAMPLE, {
         env: { ...env, PORT: String(shopPort) },
       })
-      await child.line(/^listening on/)
+      await child.line(/^listening on/, 60_000)
       shops.push({ child, port: shopPort })
     }
     const tokens = new TokenIssuer({

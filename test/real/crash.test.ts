@@ -1,6 +1,10 @@
-import { describe, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
+import { play } from '../chaos/play.js'
+import type { Scenario } from '../chaos/scenario.js'
+import { consumersKilled } from '../chaos/scenarios/brokers.js'
+import { sharedServer } from '../harness/databases.js'
 import { until } from '../harness/net.js'
-import { besiegedSale, crowd, expectWhole, openSale, ref, users } from '../suites/crash/sale.js'
+import { crowd, expectWhole, openSale, ref, users } from '../suites/crash/sale.js'
 
 /** Step and how-manieth time: what comes after a commit may come only once, for all orders together. */
 const STEPS = [
@@ -62,5 +66,8 @@ describe('kill -9 in mid-burst', () => {
 })
 
 test('V3: failed sends, repeated clicks and killed consumers, over Redis streams: difference 0', async () => {
-  await besiegedSale('mariadb', { kind: 'redis-streams' })
-})
+  const scenario: Scenario = { ...consumersKilled, needs: { queue: 'redis-streams' } }
+  const ground = { db: 'mariadb', database: await sharedServer('mariadb') } as const
+  const { breaches } = await play(scenario, ground, { units: 200, buyers: 1_000 })
+  expect(breaches).toEqual([])
+}, 300_000)

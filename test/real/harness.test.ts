@@ -1,11 +1,18 @@
 import { readFileSync } from 'node:fs'
-import { Redis } from 'ioredis'
+import { Cluster, Redis } from 'ioredis'
 import { afterEach, describe, expect, it } from 'vitest'
 import { DATABASES, freshDatabase, openDatabase, sharedServer } from '../harness/databases.js'
 import { until } from '../harness/net.js'
 import { runningProcesses } from '../harness/process.js'
 import { freshRedis, mockRedis } from '../harness/redis.js'
-import { startMariadb, startPostgres, startRedis, startRedisCluster } from '../harness/services.js'
+import {
+  startMariadb,
+  startPostgres,
+  startRedis,
+  startRedisCluster,
+  startRedisNodes,
+  startRedisSentinel,
+} from '../harness/services.js'
 import { spawnNode } from '../harness/spawn-node.js'
 import { TcpProxy } from '../harness/tcp-proxy.js'
 
@@ -56,6 +63,37 @@ describe('Redis', () => {
     cleanUps.push(() => redis.disconnect())
     await expect(redis.mset('a', '1', 'b', '2')).rejects.toThrow('CROSSSLOT')
     expect(await redis.mset('{t}a', '1', '{t}b', '2')).toBe('OK')
+  })
+
+  it('under Sentinel is what the replica knew, once the master is dead', async () => {
+    const sentinel = await startRedisSentinel()
+    cleanUps.push(() => sentinel.stop())
+    const sentinels = sentinel.ports.map((port) => ({ host: '127.0.0.1', port }))
+    const redis = new Redis({ name: sentinel.name, sentinels })
+    redis.on('error', () => {})
+    cleanUps.push(() => redis.disconnect())
+    await redis.set('n', 'replicated')
+    expect(await redis.wait(1, 10_000)).toBe(1)
+    await sentinel.severReplication()
+    await redis.set('n', 'not replicated')
+    await sentinel.master.kill('SIGKILL')
+    const over = async () => (await sentinel.masterPort()) === sentinel.replica.port
+    await until('the replica has taken over', over)
+    expect(await redis.get('n')).toBe('replicated')
+  })
+
+  it('as a cluster of several nodes goes on when the master of a key is dead', async () => {
+    const nodes = await startRedisNodes()
+    cleanUps.push(() => nodes.stop())
+    const cluster = new Cluster(nodes.ports.map((port) => ({ host: '127.0.0.1', port })))
+    cluster.on('error', () => {})
+    cleanUps.push(() => cluster.disconnect())
+    const master = await nodes.masterOf('{t}a')
+    expect(await cluster.set('{t}a', '1')).toBe('OK')
+    await master.kill('SIGKILL')
+    const over = async () => (await nodes.masterOf('{t}a')).port !== master.port
+    await until('its replica has taken over', over)
+    expect(await cluster.set('{t}a', '2')).toBe('OK')
   })
 
   it('says what it printed when it cannot start', async () => {
@@ -162,6 +200,15 @@ describe('TcpProxy', () => {
     const second = client({ port: proxy.port, maxRetriesPerRequest: 0 })
     await expect(second.incr('n')).rejects.toThrow()
     expect(await direct.get('n')).toBe('2')
+    proxy.pass()
+  })
+
+  it('swallows such a share of the replies as it is told', async () => {
+    const { proxy, redis } = await redisBehindProxy()
+    proxy.swallowReply({ matching: /incr/i, always: true, share: 0 })
+    expect(await redis.incr('n')).toBe(1)
+    proxy.swallowReply({ matching: /incr/i, always: true, share: 1 })
+    await expect(redis.incr('n')).rejects.toThrow('Connection is closed')
     proxy.pass()
   })
 

@@ -13,7 +13,9 @@ async function load(...args: string[]) {
 
 const exactness = { oversold: 0, lost: 0, difference: 0 }
 
-it('L1 sells exactly half of the clicks a unit, by a script each, in batches, and over four keys', async () => {
+it('L1 sells exactly half of the clicks a unit, by a script each, in batches, and over four keys', {
+  timeout: 180_000,
+}, async () => {
   const { exact, steps } = await load('l1', '--steps', '20,50')
   expect(exact).toBe(true)
   expect(steps.map((step: { way: string }) => step.way)).toEqual([
@@ -24,7 +26,9 @@ it('L1 sells exactly half of the clicks a unit, by a script each, in batches, an
   for (const step of steps) expect(step).toMatchObject({ layers: { stock }, exactness })
 })
 
-it('L2 has somebody to refuse in each layer, and carries every unit through the queue', async () => {
+it('L2 has somebody to refuse in each layer, and carries every unit through the queue', {
+  timeout: 180_000,
+}, async () => {
   const { exact, steps } = await load('l2', '--steps', '20')
   expect(exact).toBe(true)
   expect(steps).toMatchObject([{ callers: 20, exactness }])

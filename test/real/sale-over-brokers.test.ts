@@ -1,60 +1,36 @@
-import { afterAll, beforeAll, describe, test } from 'vitest'
-import type { QueueAddress } from '../harness/queues.js'
-import { startKafka, startRocketmq } from '../harness/services.js'
-import { besiegedSale, brokerOutage } from '../suites/crash/sale.js'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openBroker } from '../chaos/broker-ground.js'
+import { play } from '../chaos/play.js'
+import type { Size } from '../chaos/scenario.js'
+import { brokerScenarios } from '../chaos/scenarios/brokers.js'
+import type { Broker } from '../chaos/stage.js'
+import { sharedServer } from '../harness/databases.js'
 
-/** A long run sets it to 20,000. */
-const OUTAGE_MS = Number(process.env.OUTAGE_MS ?? 8_000)
-/** Then it is started again, which takes seconds more. */
-const DEAD_MS = 1_000
+/** `npm run chaos -- brokers` plays the same in full size. */
+const SIZES: Readonly<Record<string, Partial<Size>>> = {
+  'consumers-killed': { units: 200, buyers: 1_000, concurrency: 50 },
+  'broker-killed': { units: 200, buyers: 400 },
+  'broker-frozen': { units: 200, buyers: 400, outageMs: 8_000 },
+}
+const named = brokerScenarios.map((scenario) => [scenario.name, scenario] as const)
 
-const OUTAGES = [
-  ['killed (-9) and restarted', 'SIGKILL', DEAD_MS],
-  ['frozen for some seconds', 'SIGSTOP', OUTAGE_MS],
-] as const
-
-describe('RocketMQ and MariaDB', () => {
-  let broker: Awaited<ReturnType<typeof startRocketmq>>
+describe.each([
+  ['rocketmq', 'mariadb'],
+  ['kafka', 'postgres'],
+] as const)('%s and %s', (queue, db) => {
+  let broker: Broker
   beforeAll(async () => {
-    broker = await startRocketmq()
+    broker = await openBroker(queue)
   })
   afterAll(() => broker?.stop())
 
-  /** Its own for each sale: what one leaves behind is no order of the next. */
-  async function queue(name: string): Promise<QueueAddress> {
-    await broker.createTopic(name, { type: 'FIFO' })
-    await broker.createGroup(`${name}-workers`)
-    const { endpoints } = broker
-    return { kind: 'rocketmq', endpoints, topic: name, group: `${name}-workers` }
-  }
-
-  test('V3: failed sends, repeated clicks and killed consumers: difference 0', async () => {
-    await besiegedSale('mariadb', await queue('orders'))
-  })
-
-  test.each(OUTAGES)('V3: broker %s in mid-sale: difference 0', async (_, signal, ms) => {
-    await besiegedSale('mariadb', await queue(signal), brokerOutage(broker, signal, ms))
-  })
-})
-
-describe('Kafka and PostgreSQL', () => {
-  let broker: Awaited<ReturnType<typeof startKafka>>
-  beforeAll(async () => {
-    broker = await startKafka()
-  })
-  afterAll(() => broker?.stop())
-
-  /** Its own for each sale: what one leaves behind is no order of the next. */
-  async function queue(name: string): Promise<QueueAddress> {
-    await broker.createTopic(name, { partitions: 4 })
-    return { kind: 'kafka', brokers: broker.brokers, topic: name, group: `${name}-workers` }
-  }
-
-  test('V3: failed sends, repeated clicks and killed consumers: difference 0', async () => {
-    await besiegedSale('postgres', await queue('orders'))
-  })
-
-  test.each(OUTAGES)('V3: broker %s in mid-sale: difference 0', async (_, signal, ms) => {
-    await besiegedSale('postgres', await queue(signal), brokerOutage(broker, signal, ms))
-  })
+  test.each(named)(
+    'V3: %s in mid-sale, failed sends, repeated clicks: difference 0',
+    async (name, scenario) => {
+      const database = await sharedServer(db)
+      const verdict = await play(scenario, { db, database, broker }, SIZES[name])
+      expect(verdict.breaches).toEqual([])
+    },
+    300_000,
+  )
 })

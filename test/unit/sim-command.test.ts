@@ -12,7 +12,7 @@ async function simulate(...args: string[]) {
 const lastLine = (output: string) => JSON.parse(output.trim().split('\n').at(-1) ?? '')
 
 it('the simulate command says what there is, and ends with 2 for what there is not', {
-  timeout: 60_000,
+  timeout: 180_000,
 }, async () => {
   const [help, seeds, broken] = await Promise.all([
     simulate('--help'),
@@ -24,7 +24,7 @@ it('the simulate command says what there is, and ends with 2 for what there is n
     expect(output).toMatch(/--seeds N.*\n(.*\n)*.*--broken ID/)
 })
 
-it('it ends with one line of JSON', { timeout: 60_000 }, async () => {
+it('it ends with one line of JSON', { timeout: 180_000 }, async () => {
   const [good, caught, missed] = await Promise.all([
     simulate('--seeds', '2', '--json'),
     simulate('--broken', 'L1', '--json'),

@@ -1,62 +1,19 @@
-import { FlashSaleError } from '../../core/errors.js'
-import type { OrderBook, Verdict } from '../../core/ports.js'
-import type { Reservation } from '../../core/types.js'
+import {
+  beforeCommit,
+  neverCloses,
+  redisFirst,
+  refundsFirst,
+  strikesOff,
+  unitsInRedisFirst,
+  withoutRow,
+} from './broken-books.js'
 import type { Broken } from './options.js'
-import type { RedisStore } from './redis-store.js'
 
 /** Replaces one passage of one script; a script without it stays as it is. */
 const instead =
   (of: string, by: string) =>
   (lua: string): string =>
     lua.replace(of, () => by)
-
-/** Says CLOSED without writing a row, for closings of this reason and at least so many numbers. */
-const withoutRow =
-  (why: string, least = 1) =>
-  (orders: OrderBook): OrderBook => ({
-    ...orders,
-    closeUnbooked: async (reservations, reason) => {
-      if (reason !== why || reservations.length < least)
-        return orders.closeUnbooked(reservations, reason)
-      const rows = await orders.find(reservations.map((r) => r.orderNo))
-      return reservations.map((r) => verdictWithout(r, reason, rows))
-    },
-  })
-
-function verdictWithout(
-  { orderNo }: Reservation,
-  reason: string,
-  rows: Awaited<ReturnType<OrderBook['find']>>,
-): Verdict {
-  const status = rows.find((row) => row.orderNo === orderNo)?.status ?? 'closed'
-  return status === 'closed'
-    ? { orderNo, status, reason, fresh: true }
-    : { orderNo, status, fresh: false }
-}
-
-/** Strikes off the batch of this number unless a relay has claimed it: then it is due later than 2 s after its birth. */
-function strikeUnclaimed(store: RedisStore, orderNo: string): boolean {
-  const batches = 'seckill:batch:{a}'
-  const batch = [...(store.hash(batches) ?? [])].find(([, text]) => text.includes(orderNo))
-  const [batchId = ''] = batch ?? []
-  const born = Number(store.hash(batches)?.get(` ${batchId}`))
-  const due = Number(store.call('ZSCORE', ['seckill:owed:{a}', batchId]))
-  if (!batch || due !== born + 2_000) return false
-  store.call('ZREM', ['seckill:owed:{a}', batchId])
-  store.call('HDEL', [batches, batchId, ` ${batchId}`])
-  return true
-}
-
-/** Closings of this reason never happen. */
-const neverCloses =
-  (why: string) =>
-  (orders: OrderBook): OrderBook => ({
-    ...orders,
-    closeUnbooked: async (reservations, reason) => {
-      if (reason !== why) return orders.closeUnbooked(reservations, reason)
-      throw new FlashSaleError('DB_UNAVAILABLE', 'this is never closed')
-    },
-  })
 
 /** The library with one of its rules broken at a time, by the names of the counterexamples to the protocol. */
 export const BROKEN: readonly Broken[] = [
@@ -81,19 +38,12 @@ export const BROKEN: readonly Broken[] = [
     rule: 'every number that a confirm does not confirm gets a CLOSED row',
     book: { rowsForRefused: false },
   },
-  { id: 'G1', rule: 'a timeout closes the database first, then Redis', redisFirst: true },
   {
-    id: 'J1',
-    rule: 'Redis is told after COMMIT only',
-    orders: (orders, { sale }) => ({
-      ...orders,
-      async confirm(reservations, signal) {
-        const moves = reservations.map((reservation) => ({ to: 'confirmed' as const, reservation }))
-        await sale().stock.move(moves)
-        return orders.confirm(reservations, signal)
-      },
-    }),
+    id: 'G1',
+    rule: 'a timeout closes the database first, then Redis',
+    orders: redisFirst,
   },
+  { id: 'J1', rule: 'Redis is told after COMMIT only', orders: beforeCommit },
   { id: 'Cn', rule: 'a buyer has one live order in the database', book: { liveKey: false } },
   {
     id: 'D-noadopt',
@@ -143,18 +93,7 @@ export const BROKEN: readonly Broken[] = [
   {
     id: 'A1f',
     rule: 'that nobody has taken the owed message up does not replace the CLOSED row',
-    orders: (orders, { store, write }) => ({
-      ...orders,
-      async closeUnbooked(reservations, reason) {
-        if (reason !== 'send-rejected') return orders.closeUnbooked(reservations, reason)
-        const numbers = reservations.map((r) => r.orderNo)
-        const struck = await write('strike off if unclaimed', numbers, () =>
-          strikeUnclaimed(store, numbers[0] as string),
-        )
-        if (!struck) throw new FlashSaleError('DB_UNAVAILABLE', 'the relay has taken it up')
-        return reservations.map((r) => verdictWithout(r, reason, []))
-      },
-    }),
+    orders: strikesOff,
   },
   {
     id: 'X-purge',
@@ -163,5 +102,21 @@ export const BROKEN: readonly Broken[] = [
       "if #tombs > 0 then redis.call('HSET', KEYS[2], unpack(tombs)) end",
       "for i = 1, #fields do if string.sub(changed[fields[i]], 1, 1) == 'r' then redis.call('HDEL', KEYS[6], fields[i]) end end",
     ),
+  },
+  { id: 'P1', rule: 'late money buys an order of a new number', book: { lateIsNew: false } },
+  {
+    id: 'P-direct',
+    rule: 'a refund is written down before the channel is asked for it',
+    payments: refundsFirst,
+  },
+  {
+    id: 'U4',
+    rule: 'a top-up is in the database before it is in Redis',
+    orders: unitsInRedisFirst,
+  },
+  {
+    id: 'R0',
+    rule: 'an act on the sale that Redis hears after a later one changes nothing',
+    lua: instead('local late = told and', 'local late = false and'),
   },
 ]

@@ -13,6 +13,8 @@ export class Choices {
   private constructor(
     private readonly more: () => boolean,
     private readonly next: (options: number, first: number) => number,
+    /** It follows a list. */
+    private readonly again: boolean,
   ) {}
 
   static ofSeed(seed: number, steps: number): Choices {
@@ -21,6 +23,7 @@ export class Choices {
     return new Choices(
       () => left-- > 0,
       (options, first) => (random() < first ? 0 : Math.floor(random() * options)),
+      false,
     )
   }
 
@@ -34,6 +37,7 @@ export class Choices {
         return step < list.length
       },
       (options) => (list[step]?.[at++] ?? 0) % options,
+      true,
     )
   }
 
@@ -50,5 +54,16 @@ export class Choices {
     const choice = this.next(options, first)
     this.made.at(-1)?.push(choice)
     return choice
+  }
+
+  /**
+   * One of `some`, by weight, noted by its place in `all`: so it means the same where other steps are left out. Nothing
+   * where it is none of them any more.
+   */
+  among<T>(some: readonly T[], all: readonly T[]): T | undefined {
+    if (some.length === 0) return undefined
+    const one = this.again ? all[this.next(all.length, 0)] : some[this.next(some.length, 0)]
+    this.made.at(-1)?.push(all.indexOf(one as T))
+    return some.includes(one as T) ? one : undefined
   }
 }

@@ -23,7 +23,8 @@ const within = new AsyncLocalStorage<VirtualClock>()
 
 /**
  * The time of a run, for all that runs within {@link during}: `Date.now`, `performance.now`, `setTimeout`, `setImmediate`
- * and `AbortSignal.timeout`. It moves only when it is told to.
+ * and `AbortSignal.timeout`. It moves only when it is told to, and by a millisecond whenever somebody reads the date: so no two
+ * numbers are made in the same one, and their order does not depend on the chance in them.
  */
 export class VirtualClock {
   now = BEGIN
@@ -119,7 +120,10 @@ function install(): void {
     return clock ? clock.soon(() => fire(...args)) : real.setImmediate(fire, ...args)
   }
   Object.assign(globalThis, { setTimeout, clearTimeout, setImmediate })
-  Date.now = () => within.getStore()?.now ?? real.now()
+  Date.now = () => {
+    const clock = within.getStore()
+    return clock ? ++clock.now : real.now()
+  }
   performance.now = () => within.getStore()?.elapsed ?? real.performanceNow.call(performance)
   AbortSignal.timeout = (ms) => {
     const clock = within.getStore()

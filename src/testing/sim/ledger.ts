@@ -23,6 +23,8 @@ export interface SimLedger {
   readonly open: boolean
   readonly records: ReadonlyMap<string, SimRecord>
   readonly tombstones: ReadonlySet<string>
+  /** Units by operation. */
+  readonly topUps: ReadonlyMap<string, number>
 }
 
 const ACTIVITY = 'a'
@@ -49,6 +51,7 @@ export function readLedger(store: RedisStore): SimLedger | null {
       units: Number(units),
     })
   }
+  const operations = [...stock].filter(([field]) => field.length > 1 && field.startsWith(' '))
   const released = store.hash(`seckill:released:{${ACTIVITY}}`) ?? new Map<string, string>()
   return {
     total: count('total', stock),
@@ -62,5 +65,6 @@ export function readLedger(store: RedisStore): SimLedger | null {
     open: sale.get('state') === 'open',
     records,
     tombstones: new Set([...released.keys()].filter((no) => no !== ' ')),
+    topUps: new Map(operations.map(([field, units]) => [field.slice(1), Number(units)])),
   }
 }

@@ -1,8 +1,10 @@
+import type { PaymentBook, PaymentProvider } from '../../core/payment.js'
 import type { OrderBook } from '../../core/ports.js'
 import type { LuaVm } from './lua.js'
 import type { RedisStore } from './redis-store.js'
 import type { OpenSale, SimSale } from './sale.js'
-import type { BookRules, Write } from './sim-orders.js'
+import type { BookRules } from './sim-database.js'
+import type { Write } from './sim-orders.js'
 
 /** The library with one rule broken. */
 export interface Broken {
@@ -13,8 +15,7 @@ export interface Broken {
   readonly lua?: (text: string) => string
   readonly book?: Partial<BookRules>
   readonly orders?: (orders: OrderBook, own: Own) => OrderBook
-  /** Tells Redis of a timeout before the database. */
-  readonly redisFirst?: true
+  readonly payments?: (book: PaymentBook, own: Own) => PaymentBook
   /** Tells stops to Redis only. */
   readonly losesStops?: true
   /** Sends a batch as two messages. */
@@ -24,8 +25,10 @@ export interface Broken {
 /** What a wrapper of one process may reach. */
 export interface Own {
   readonly sale: () => SimSale
+  readonly orders: () => OrderBook
   readonly write: Write
   readonly store: RedisStore
+  readonly channels: readonly PaymentProvider[]
 }
 
 export interface WorldOptions {

@@ -19,7 +19,8 @@ export interface CallFault<T> {
 /** A call on its way: sent, then done, then answered. */
 export interface Call {
   readonly process: SimProcess
-  readonly label: string
+  /** For the trace. */
+  readonly label: () => string
   readonly faults: readonly CallFault<unknown>[]
   readonly act: () => unknown
   /** Absent when nobody waits for the answer (any more). */
@@ -37,7 +38,7 @@ export class Calls {
 
   send<T>(
     process: SimProcess,
-    label: string,
+    label: () => string,
     act: () => T,
     faults: readonly CallFault<unknown>[],
   ): Promise<T> {

@@ -3,6 +3,8 @@ type Sorted = Map<string, number>
 
 /** What a Redis remembers: plain values, so that any state of it can be kept and come back. */
 export interface RedisState {
+  /** Of the store when it was so. */
+  readonly version: number
   readonly hashes: Map<string, Hash>
   readonly sorted: Map<string, Sorted>
   readonly strings: Map<string, string>
@@ -19,12 +21,12 @@ export class RedisStore {
   constructor(private readonly now: () => number) {}
 
   copy(): RedisState {
-    return clone(this.state)
+    return clone(this.state, this.version)
   }
 
   restore(state: RedisState | null): void {
-    this.state = state ? clone(state) : empty()
     this.version++
+    this.state = state ? clone(state, this.version) : empty()
   }
 
   hash(key: string): ReadonlyMap<string, string> | undefined {
@@ -155,13 +157,14 @@ export class RedisStore {
 }
 
 function empty(): RedisState {
-  return { hashes: new Map(), sorted: new Map(), strings: new Map() }
+  return { version: 0, hashes: new Map(), sorted: new Map(), strings: new Map() }
 }
 
-function clone(state: RedisState): RedisState {
+function clone(state: RedisState, version: number): RedisState {
   const maps = <T>(of: Map<string, Map<string, T>>) =>
     new Map([...of].map(([key, value]) => [key, new Map(value)]))
   return {
+    version,
     hashes: maps(state.hashes),
     sorted: maps(state.sorted),
     strings: new Map(state.strings),

@@ -1,16 +1,35 @@
-import { ask, canHandOver, handOver, rebuild } from './acts.js'
-import { atRest } from './invariants.js'
+import { ask, canHandOver, handOver, rebuild, reconcile, relay } from './acts.js'
+import { atRest, type Breach } from './invariants.js'
 import { readLedger } from './ledger.js'
+import { settleMoney } from './money-acts.js'
+import { moneyAtRest } from './money-laws.js'
 import type { World } from './world.js'
 
 const ROUNDS = 6
 
 /** All that a round may have changed. */
-function standing({ db, store, broker }: World): string {
-  const { records, tombstones, ...numbers } = readLedger(store) ?? { records: [], tombstones: [] }
+function standing({ db, store, broker, money, channels }: World): string {
+  const { records, tombstones, topUps, ...numbers } = readLedger(store) ?? NOTHING
   const rows = [...db.rows.values()].map((row) => [row.orderNo, row.status])
-  const messages = broker.messages.length
-  return JSON.stringify([numbers, [...records], [...tombstones], rows, messages, db.owed.size])
+  const payments = [...money.payments.values()].map((p) => [p.paymentId, p.status, p.refundedMinor])
+  const waiting = [broker.messages, db.owed, ...channels.map((c) => c.outgoing)].map(sizeOf)
+  return JSON.stringify([
+    numbers,
+    [...records],
+    [...tombstones],
+    [...topUps],
+    rows,
+    payments,
+    waiting,
+  ])
+}
+
+const NOTHING = { records: [], tombstones: [], topUps: [] }
+const sizeOf = (of: { readonly size: number } | { readonly length: number }) =>
+  'size' in of ? of.size : of.length
+
+function broken({ db, store, money, channels, watch }: World): Breach | null {
+  return atRest(db, readLedger(store), watch.told) ?? moneyAtRest(db, money, channels)
 }
 
 /** No fault any more: everything is delivered, relayed, closed and repaired. Then what must hold at rest is looked at. */
@@ -25,19 +44,20 @@ export async function comeToRest(world: World): Promise<void> {
       await world.drain()
     }
     await world.clock.jump(660_000)
-    world.start('relay', 'relays', () => world.of('relay').sale.relay())
+    relay(world)
     await world.drain()
     if (canHandOver(world)) handOver(world, world.broker.messages.length)
     await world.drain()
-    for (const orderNo of world.queued) if (!world.db.rows.has(orderNo)) ask(world, orderNo)
+    await settleMoney(world)
+    for (const orderNo of world.queued.keys()) if (!world.db.rows.has(orderNo)) ask(world, orderNo)
     await world.drain()
-    world.start('relay', 'reconciles', () => world.of('relay').sale.reconcile())
+    reconcile(world)
     await world.drain()
     const done = world.broker.messages.length === 0 && world.db.owed.size === 0
-    if (done && !atRest(world.db, readLedger(world.store), world.told)) return
+    if (done && !broken(world)) return
     const now = standing(world)
     if (now === before) break
     before = now
   }
-  world.breach ??= atRest(world.db, readLedger(world.store), world.told)
+  world.breach ??= broken(world)
 }

@@ -17,7 +17,7 @@ export async function shrink(
   const attempt = async (choices: ChoiceList): Promise<void> => {
     if (left <= 0 || signal?.aborted) return
     left--
-    const tried = await runOnce(o, Choices.of(choices))
+    const tried = await runOnce(o, Choices.of(choices), best)
     if (tried.breach?.rule === run.breach?.rule && size(tried) < size(best)) best = tried
   }
   for (let before = Number.POSITIVE_INFINITY; size(best) < before && left > 0; ) {
@@ -27,12 +27,18 @@ export async function shrink(
       for (let at = best.choices.length - chunk; at >= 1; at -= chunk)
         await attempt([...best.choices.slice(0, at), ...best.choices.slice(at + chunk)])
     for (let step = 0; step < best.choices.length; step++) await attempt(plain(best.choices, step))
+    for (let step = 0; step < best.choices.length; step++)
+      for (let at = 0; at < (best.choices[step]?.length ?? 0); at++)
+        if (best.choices[step]?.[at] !== 0) await attempt(plain(best.choices, step, at))
   }
   return best
 }
 
-function plain(choices: ChoiceList, step: number): ChoiceList {
-  return choices.map((made, i) => (i === step ? made.map(() => 0) : made))
+/** The same with the plainest choice in a step, or in one place of it. */
+function plain(choices: ChoiceList, step: number, at?: number): ChoiceList {
+  return choices.map((made, i) =>
+    i === step ? made.map((choice, j) => (at === undefined || j === at ? 0 : choice)) : made,
+  )
 }
 
 const size = ({ steps, choices }: Run) =>

@@ -57,7 +57,7 @@ export class SimQueue implements Queue {
       const [sent] = halves.map((reservations) =>
         calls.send(
           process,
-          `queue: half of ${label(batch)}`,
+          () => `queue: half of ${label(batch)}`,
           () => {
             if (reservations === halves[0]) broker.store({ ...batch, reservations })
             return 'rejected' as const
@@ -67,7 +67,12 @@ export class SimQueue implements Queue {
       )
       return sent as Promise<Sent>
     }
-    return calls.send(process, `queue: ${label(batch)}`, () => broker.store(batch), FAULTS)
+    return calls.send(
+      process,
+      () => `queue: ${label(batch)}`,
+      () => broker.store(batch),
+      FAULTS,
+    )
   }
 
   consume(handler: BatchHandler): Consumer {

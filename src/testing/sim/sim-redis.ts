@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { RedisLike } from '../../core/ports.js'
 import type { LuaVm } from './lua.js'
 import type { CallFault, Calls, SimProcess } from './process.js'
-import type { RedisStore } from './redis-store.js'
+import type { RedisStore, Reply } from './redis-store.js'
 
 const FAULTS: readonly CallFault<unknown>[] = [
   { name: 'done, the answer is lost', done: 1 },
@@ -13,23 +13,53 @@ const FAULTS: readonly CallFault<unknown>[] = [
 
 const texts = new Map<string, string>()
 
-/** The client of one process: real scripts over the shared store, each call an event. */
+/** One Redis: its data, and the scripts that run on them. */
+export class SimRedis {
+  /** Answers of scripts that wrote nothing, until something is written: a reconciler asks the same over and over. */
+  private readonly known = new Map<string, Reply>()
+  private knownAt = -1
+
+  constructor(
+    readonly store: RedisStore,
+    private readonly vm: LuaVm,
+    /** Changes the text of the scripts. */
+    private readonly patch: (lua: string) => string,
+  ) {}
+
+  run(sha: string, lua: string, keys: number, args: readonly string[]): Reply {
+    const { store, known } = this
+    if (this.knownAt !== store.version) known.clear()
+    this.knownAt = store.version
+    const call = `${sha} ${args.join(' ')}`
+    const before = known.get(call)
+    if (before !== undefined) return before
+    let pure = true
+    const reply = this.vm.run(
+      this.patch(lua),
+      args.slice(0, keys),
+      args.slice(keys),
+      (name, rest) => {
+        if (name === 'TIME') pure = false
+        return store.call(name, rest)
+      },
+    )
+    if (pure && store.version === this.knownAt) known.set(call, reply)
+    return reply
+  }
+}
+
+/** The client of one process: real scripts, each call an event. */
 export function simRedis(o: {
   readonly process: SimProcess
   readonly calls: Calls
-  readonly store: RedisStore
-  readonly vm: LuaVm
-  readonly patch: (lua: string) => string
+  readonly redis: SimRedis
   readonly label: (sha: string, args: readonly string[]) => string
 }): RedisLike {
   const run = (sha: string, lua: string, keys: number, args: readonly string[]) =>
     o.calls.send(
       o.process,
-      `Redis: ${o.label(sha, args)}`,
-      () =>
-        o.vm.run(o.patch(lua), args.slice(0, keys), args.slice(keys), (command, rest) =>
-          o.store.call(command, rest),
-        ),
+      () => `Redis: ${o.label(sha, args)}`,
+      () => o.redis.run(sha, lua, keys, args),
       FAULTS,
     )
   return {

@@ -1,7 +1,6 @@
 import * as check from '../../core/check.js'
 import { Choices } from './choices.js'
 import type { Breach } from './invariants.js'
-import { short } from './names.js'
 import type { WorldOptions } from './options.js'
 import { type Run, runOnce } from './run.js'
 import { shrink } from './shrink.js'
@@ -61,5 +60,5 @@ export async function simulate(o: SimulateOptions): Promise<Simulated> {
 
 function found(seed: number, { breach, trace }: Run): FoundBreach {
   const { rule, what } = breach as Breach
-  return { rule, what: short(what), seed, trace }
+  return { rule, what, seed, trace }
 }

@@ -1,84 +1,77 @@
-import { FlashSaleError } from '../../core/errors.js'
-import type { OrderBook } from '../../core/ports.js'
 import type { Activity } from '../../core/types.js'
 import type { VirtualClock } from './clock.js'
-import { atEveryStep, type Breach, History, type Told } from './invariants.js'
-import { readLedger, SIM_REF } from './ledger.js'
-import { AUDIT, activityAt, NAMES, type Name, NUMBER, short } from './names.js'
+import type { Breach } from './invariants.js'
+import { SIM_REF } from './ledger.js'
+import { AUDIT, NAMES, type Name, Names } from './names.js'
 import type { WorldOptions } from './options.js'
-import { Calls, SimProcess } from './process.js'
-import { type RedisState, RedisStore } from './redis-store.js'
-import type { SimSale } from './sale.js'
-import { SimControl, simActivities } from './sim-control.js'
-import { BOOK_FAULTS, SimDatabase, simOrders, type Write } from './sim-orders.js'
-import { SimBroker, SimQueue } from './sim-queue.js'
-import { simRedis } from './sim-redis.js'
-
-export interface Running {
-  readonly process: SimProcess
-  readonly sale: SimSale
-  readonly queue: SimQueue
-  readonly orders: OrderBook
-  readonly write: Write
-}
+import { Calls, type SimProcess } from './process.js'
+import { RedisStore } from './redis-store.js'
+import { SimChannel } from './sim-channel.js'
+import { SimControl } from './sim-control.js'
+import { SimDatabase } from './sim-database.js'
+import { SimMoney } from './sim-money.js'
+import { SimBroker } from './sim-queue.js'
+import { SimRedis } from './sim-redis.js'
+import { Watch } from './watch.js'
+import { isExpected, type Running, wire } from './wire.js'
 
 interface Task {
   readonly what: string
   readonly process: SimProcess
 }
 
-/** What may be told to a caller when services fail; anything else is a fault of the library. */
-const EXPECTED: ReadonlySet<string> = new Set([
-  'OUTCOME_UNKNOWN',
-  'REDIS_REFUSED',
-  'NOT_WARMED',
-  'DB_UNAVAILABLE',
-  'STOPPED',
-])
+/** Whose a number is, and what he was told of it. */
+export interface Bought {
+  readonly orderNo: string
+  readonly userId: string
+  readonly quantity: number
+}
 
 /** One sale, its processes, and all that they share. */
 export class World {
+  readonly names = new Names()
   readonly calls = new Calls()
   readonly broker = new SimBroker()
+  readonly channels = [new SimChannel('a'), new SimChannel('b')] as const
   readonly control: SimControl
   readonly store: RedisStore
+  readonly redis: SimRedis
   readonly db: SimDatabase
-  readonly running = new Map<Name, Running>()
+  readonly money: SimMoney
+  readonly watch = new Watch(this)
   readonly tasks = new Set<Task>()
-  readonly queued = new Set<string>()
+  /** Numbers that were answered "queued", or whose outcome was unknown. */
+  readonly queued = new Map<string, Bought>()
   readonly tryAgain = new Set<string>()
-  /** How often the sale had been opened when a stop was last acknowledged. */
-  stopped: number | null = null
-  /** Redis may be open in spite of it, until the gate reads the durable row or the reconciler repairs. */
-  stopForgotten = false
   /** By how much the clock of Redis is ahead: no rule may depend on two clocks. */
   redisAheadMs = 0
+  /** All clicks go through the gate. */
+  gated = false
+  /** Buyers pay by themselves, and deadlines of payment pass. */
+  pays = false
+  failedOver = false
   readonly trace: string[] = []
   steps = 0
   breach: Breach | null = null
   /** No more faults. */
   resting = false
-  history = History.begin()
-  /** States of Redis that a failover may bring back, the newest last. */
-  readonly past: { readonly state: RedisState; readonly history: History }[] = []
-  private seen = { store: -1, db: -1 }
-  private epoch: string | undefined
-  private readonly activity: Activity
-  private readonly patched = new Map<string, string>()
+  private readonly running = new Map<Name, Running>()
 
   constructor(
     readonly clock: VirtualClock,
     readonly o: WorldOptions,
+    activity: Activity,
   ) {
+    const { broken, lua } = o
     const now = () => clock.now
-    this.activity = activityAt(clock.now)
-    this.control = new SimControl(o.broken?.losesStops ?? false)
+    this.control = new SimControl(broken?.losesStops ?? false)
     this.store = new RedisStore(() => clock.now + this.redisAheadMs)
-    this.db = new SimDatabase(this.activity, now, {
-      liveKey: true,
-      rowsForRefused: true,
-      ...o.broken?.book,
+    this.redis = new SimRedis(this.store, lua, patched(broken?.lua))
+    this.db = new SimDatabase(activity, now, {
+      ...{ liveKey: true, rowsForRefused: true, lateIsNew: true },
+      ...broken?.book,
     })
+    this.money = new SimMoney(this.db, now, () => this.control.isOpen)
   }
 
   async begin(): Promise<void> {
@@ -93,44 +86,18 @@ export class World {
     this.steps = 0
   }
 
-  get told(): Told {
-    const { queued, tryAgain, stopped, control } = this
-    return { queued, tryAgain, stopped: stopped === control.opened }
-  }
-
   of(name: Name): Running {
     return this.running.get(name) as Running
   }
 
-  /** Starts a process, in the place of the one that crashed. */
-  open(name: Name): void {
-    const process = new SimProcess(name)
-    const { calls, broker, store, db, o, control, activity } = this
-    const redis = simRedis({
-      ...{ process, calls, store },
-      vm: o.lua,
-      patch: (lua) => this.patch(lua),
-      label: (sha, args) => this.label(sha, args),
-    })
-    const split = o.broken?.splits ?? false
-    const label = (batch: { reservations: readonly { orderNo: string }[] }) =>
-      `message ${batch.reservations.map((r) => short(r.orderNo)).join(' ')}`
-    const queue = new SimQueue({ process, calls, broker, label, split })
-    const write = <T>(what: string, nos: readonly string[], act: () => T) =>
-      calls.send(process, `database: ${what} ${nos.map(short).join(' ')}`, act, BOOK_FAULTS)
-    let sale: SimSale | null = null
-    const plain = simOrders(db, write, () => this.clock.now)
-    const orders =
-      o.broken?.orders?.(plain, { sale: () => sale as unknown as SimSale, write, store }) ?? plain
-    const events = {
-      onAlert: (code: string, { error }: { readonly [key: string]: unknown }) => {
-        if (error !== undefined) this.thrown(process, `alert ${code}`, error)
-      },
-    }
-    const activities = simActivities(activity)
-    sale = o.sale({ redis, queue, orders, activities, control, events })
-    this.running.set(name, { process, sale, queue, orders, write })
-    if (name === 'worker') this.start(name, 'begins to consume', () => this.of(name).sale.consume())
+  private open(name: Name): void {
+    const running = wire(this, name)
+    this.running.set(name, running)
+    if (name === 'worker') this.start(name, 'begins to consume', () => running.sale.consume())
+  }
+
+  hears(bought: Bought): void {
+    this.queued.set(bought.orderNo, bought)
   }
 
   /** Begins something in a process; what it waits for are events. */
@@ -159,16 +126,14 @@ export class World {
     this.open(name)
   }
 
-  failOver(to: number | 'empty'): void {
-    const past = to === 'empty' ? undefined : this.past[to]
+  /** To its state before the last so many writes; null: it loses everything. */
+  failOver(back: number | null): void {
     this.note(
       'Redis',
-      past ? `FAILS OVER to its state of ${this.past.length - Number(to)} writes ago` : 'LOSES ALL',
+      back === null ? 'LOSES ALL' : `FAILS OVER to its state of ${back + 1} writes ago`,
     )
-    this.store.restore(past?.state ?? null)
-    this.stopForgotten = true
-    this.history = past?.history.copy() ?? History.begin()
-    this.epoch = this.keyEpoch()
+    this.failedOver = true
+    this.watch.failOver(back)
   }
 
   note(who: string, what: string): void {
@@ -177,34 +142,18 @@ export class World {
   }
 
   private line(who: string, what: string): void {
-    this.trace.push(`${String(this.steps).padStart(3)}  ${who.padEnd(6)}  ${what}`)
+    const text = this.names.short(what)
+    this.trace.push(`${String(this.steps).padStart(3)}  ${who.padEnd(6)}  ${text}`)
   }
 
-  private get written(): number {
-    return this.store.version + this.db.version
+  /** Rises with every write, wherever. */
+  get written(): number {
+    const [a, b] = this.channels
+    return this.store.version + this.db.version + a.version + b.version
   }
 
-  /** Looks at all invariants if anything was written. */
   check(): void {
-    if (this.breach) return
-    const { store, db } = this
-    if (store.version === this.seen.store && db.version === this.seen.db) return
-    this.seen = { store: store.version, db: db.version }
-    const ledger = readLedger(store)
-    const epoch = this.keyEpoch()
-    this.breach =
-      this.history.see(ledger, epoch !== this.epoch) ??
-      atEveryStep(db, ledger, this.told) ??
-      this.afterStop()
-    this.epoch = epoch
-    this.past.push({ state: store.copy(), history: this.history.copy() })
-    if (this.past.length > 24) this.past.shift()
-  }
-
-  private afterStop(): Breach | null {
-    const [orderNo] = this.history.took
-    if (orderNo === undefined || !this.told.stopped || this.stopForgotten) return null
-    return { rule: 'I13', what: `${orderNo} took a unit after a stop was acknowledged` }
+    this.breach ??= this.watch.check()
   }
 
   /** Answers everything, in order and without a fault, and lets time pass while somebody waits for it. */
@@ -223,7 +172,7 @@ export class World {
 
   answer(call: (typeof this.calls.pending)[number]): void {
     if (call.answer) {
-      this.note(call.process.name, `hears the answer to ${call.label}`)
+      this.note(call.process.name, `hears the answer to ${call.label()}`)
       this.calls.hear(call)
       return
     }
@@ -232,31 +181,23 @@ export class World {
     this.steps++
     // What only reads is left out of the trace once nothing can go wrong with it.
     if (this.resting && this.written === before) return
-    this.line(call.process.name, call.settle ? call.label : `${call.label} (once more)`)
+    this.line(call.process.name, call.settle ? call.label() : `${call.label()} (once more)`)
   }
 
-  private keyEpoch(): string | undefined {
-    return this.store.hash(`seckill:sale:{${SIM_REF.activityId}}`)?.get(' ')
-  }
-
-  private thrown(process: SimProcess, what: string, error: unknown): void {
-    if (process.dead) return
-    if (error instanceof FlashSaleError && EXPECTED.has(error.code)) return
+  thrown(process: SimProcess, what: string, error: unknown): void {
+    if (process.dead || isExpected(error)) return
     const why = error instanceof Error ? `${error.name}: ${error.message}` : String(error)
     this.breach ??= { rule: 'throws', what: `${process.name} (${what}): ${why}` }
   }
+}
 
-  private patch(lua: string): string {
-    const { broken } = this.o
-    if (!broken?.lua) return lua
-    const text = this.patched.get(lua) ?? broken.lua(lua)
-    this.patched.set(lua, text)
+/** Each text is changed once. */
+function patched(change?: (lua: string) => string): (lua: string) => string {
+  if (!change) return (lua) => lua
+  const changed = new Map<string, string>()
+  return (lua) => {
+    const text = changed.get(lua) ?? change(lua)
+    changed.set(lua, text)
     return text
-  }
-
-  private label(sha: string, args: readonly string[]): string {
-    const name = this.o.scripts?.find((s) => s.sha === sha)?.name ?? `script ${sha.slice(0, 7)}`
-    const numbers = new Set(args.join(' ').match(NUMBER) ?? [])
-    return [name, ...[...numbers].map(short)].join(' ')
   }
 }

@@ -4,16 +4,19 @@ import { LOOPBACK, until } from '../net.js'
 import { removeScratch, scratchFolder } from '../scratch.js'
 import { runServer, type Server } from './server.js'
 
+/** Words of redis.conf; several for one that takes several, as in `{ replicaof: ['127.0.0.1', '6379'] }`. */
+export type RedisConfig = Readonly<Record<string, string | readonly string[]>>
+
 /**
  * A redis-server without persistence, up in 0.1 s. `config` takes the words of redis.conf, for example
  * `{ appendonly: 'yes', appendfsync: 'always' }` or `{ maxmemory: '8mb', 'maxmemory-policy': 'allkeys-lru' }`.
  */
 export async function startRedis(
-  o: { readonly config?: Readonly<Record<string, string>>; readonly port?: number } = {},
+  o: { readonly config?: RedisConfig; readonly port?: number } = {},
 ): Promise<Server> {
   const folder = scratchFolder('redis')
   const config = { save: '', appendonly: 'no', ...o.config }
-  const settings = Object.entries(config).flatMap(([word, value]) => [`--${word}`, value])
+  const settings = Object.entries(config).flatMap(([word, values]) => [`--${word}`, values].flat())
   return runServer({
     name: 'redis-server',
     command: need('redis-server'),
@@ -26,7 +29,7 @@ export async function startRedis(
 
 /** A one-node cluster that holds all 16,384 slots: it refuses what a cluster refuses, at the price of one process. */
 export async function startRedisCluster(
-  o: { readonly config?: Readonly<Record<string, string>> } = {},
+  o: { readonly config?: RedisConfig } = {},
 ): Promise<Server> {
   const server = await startRedis({
     config: { 'cluster-enabled': 'yes', 'cluster-config-file': 'nodes.conf', ...o.config },
@@ -41,7 +44,8 @@ export async function startRedisCluster(
   return server
 }
 
-async function ask(port: number, question: (redis: Redis) => Promise<boolean>): Promise<boolean> {
+/** Puts one question over a connection of its own; rejects while nobody answers. */
+export async function ask<T>(port: number, question: (redis: Redis) => Promise<T>): Promise<T> {
   const redis = new Redis({
     host: LOOPBACK,
     port,

@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict'
 import { Agent, request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Activity, type OrderRow, StockBucket, TriangleReconciler } from 'flash-sale-kit'
+import { type Activity, StockBucket, TriangleReconciler } from 'flash-sale-kit'
 import { KnexActivityControl, KnexActivityStore, KnexOrderBook } from 'flash-sale-kit/knex'
 import { type DatabaseKind, type Endpoint, freshDatabase } from '../../harness/databases.js'
 import { until } from '../../harness/net.js'
 import type { RunningProcess } from '../../harness/process.js'
 import type { QueueAddress } from '../../harness/queues.js'
 import { freshRedis } from '../../harness/redis.js'
-import type { Server } from '../../harness/services/server.js'
 import { spawnNode } from '../../harness/spawn-node.js'
 
 export const ref = { activityId: 'a1', skuId: 's1' }
@@ -21,8 +20,6 @@ export interface ShopOptions {
   /** Step and how-manieth time at which it kills itself, as in `confirm:inside@1`. */
   readonly fault?: string
   readonly role?: 'shop' | 'consumer' | 'both'
-  /** Share of its sends that fail. */
-  readonly flaky?: number
   /** Orders written within a second, by all shops of the sale together; 2,000 unless told otherwise. */
   readonly ordersPerSecond?: number
 }
@@ -34,13 +31,6 @@ export interface Shop {
 }
 
 export type Answer = { status: string; orderNo?: string }
-
-/** One question put to a shop; `status` is `no-answer` when none came. */
-interface Asked {
-  readonly at: number
-  readonly tookMs: number
-  readonly status: string
-}
 
 /** A sale of S units, warmed and open, with shops in processes of their own; outside a test run `server` is needed. */
 export async function openSale(
@@ -74,7 +64,6 @@ export async function openSale(
   await stock.control('a1', 'open')
 
   const shops: Shop[] = []
-  const asked: Asked[] = []
   async function openShop(o: ShopOptions = {}): Promise<Shop> {
     const [fault = '', at = '1'] = (o.fault ?? '').split('@')
     const process = await spawnNode(new URL('../../real/fixtures/shop.ts', import.meta.url), {
@@ -83,7 +72,6 @@ export async function openSale(
         DATABASE: JSON.stringify(database.address),
         QUEUE: JSON.stringify(queue),
         ROLE: o.role ?? 'both',
-        FLAKY: String(o.flaky ?? 0),
         ...(o.ordersPerSecond ? { ORDERS_PER_SECOND: String(o.ordersPerSecond) } : {}),
         FAULT: fault,
         FAULT_AT: at,
@@ -97,8 +85,6 @@ export async function openSale(
   const reconciler = new TriangleReconciler({ stock, orders, activities, graceMs: 0 })
   return {
     shops,
-    /** Every question and when its answer came, in order of the answers. */
-    asked,
     openShop,
     knex,
     stock,
@@ -143,15 +129,11 @@ async function clickUntilAnswered(sale: Sale, userId: string): Promise<Answer> {
     const open = sale.shops.filter((s) => s.sells && s.process.isAlive())
     const shop = open[Math.floor(Math.random() * open.length)]
     if (shop) {
-      const at = Date.now()
-      const note = (status: string) => sale.asked.push({ at, tookMs: Date.now() - at, status })
       try {
         const answer = await ask(shop.port, userId)
-        note(answer.status)
         if (FINAL.has(answer.status)) return answer
         last = answer
       } catch (error) {
-        note('no-answer')
         last = error
       }
     }
@@ -229,30 +211,6 @@ export async function expectWhole(sale: Sale, heard: Heard, units: number): Prom
   await expectRepeated(sale, live)
 }
 
-/**
- * The same where sends fail: a number that a buyer was told may have been closed (a refused send), never forgotten; and a
- * unit that came back late may find nobody who still wants it.
- */
-export async function expectSound(
-  sale: Sale,
-  heard: Heard,
-  units: number,
-): Promise<ReadonlyMap<string, string>> {
-  const live = await liveOrders(sale, units)
-  assert(live.size <= units, `${live.size} live orders of ${units} units`)
-  const told = [...heard].flatMap(([user, answers]) =>
-    answers.flatMap(({ orderNo }) => (orderNo ? [{ user, orderNo }] : [])),
-  )
-  const rows = new Map<string, OrderRow>()
-  for (let i = 0; i < told.length; i += 1_000)
-    for (const row of await sale.orders.find(told.slice(i, i + 1_000).map((t) => t.orderNo)))
-      rows.set(row.orderNo, row)
-  for (const { user, orderNo } of told)
-    assert.equal(rows.get(orderNo)?.userId, user, `${user} was told ${orderNo}`)
-  await expectRepeated(sale, live)
-  return live
-}
-
 /** Every winner who asks again hears his order number. */
 async function expectRepeated(sale: Sale, live: ReadonlyMap<string, string>): Promise<void> {
   for (const [user, orderNo] of live)
@@ -264,125 +222,3 @@ async function expectRepeated(sale: Sale, live: ReadonlyMap<string, string>): Pr
 }
 
 export const users = (n: number) => Array.from({ length: n }, (_, i) => `u${i}`)
-
-/** What befalls a sale while its crowd clicks. */
-export interface Disturbance {
-  readonly units: number
-  readonly buyers: number
-  readonly concurrency: number
-  readonly pauseMs: number
-  readonly ordersPerSecond?: number
-  act(sale: Sale, consumers: Shop[]): Promise<void>
-}
-
-/** Four kills at random moments, each consumer replaced at once; as slow as this they have work until the last of them. */
-export function killedConsumers(
-  o: { readonly units: number; readonly buyers: number } = { units: 300, buyers: 3_000 },
-): Disturbance {
-  const ordersPerSecond = Math.ceil(o.units / 5)
-  return {
-    ...o,
-    ordersPerSecond,
-    concurrency: 100,
-    pauseMs: 0,
-    async act(sale, consumers) {
-      for (let kill = 0; kill < 4; kill++) {
-        await sleep(Math.random() * 800)
-        await consumers[kill % 2]?.process.kill('SIGKILL')
-        consumers[kill % 2] = await sale.openShop({ role: 'consumer', ordersPerSecond })
-      }
-    },
-  }
-}
-
-/** Longer than any deadline of a shop, with room for a machine that has other work. */
-const ANSWERED_WITHIN_MS = 3_000
-
-/**
- * The broker dies (`SIGKILL`, and is started again) or freezes (`SIGSTOP`) for `ms`, when a sixth of the units is sold. Meanwhile
- * every question is answered, and what was promised is owed. Few buyers who take their time, so that most units are sold
- * while the broker is away.
- */
-export function brokerOutage(
-  broker: Pick<Server, 'kill' | 'restart'>,
-  signal: 'SIGKILL' | 'SIGSTOP',
-  ms: number,
-): Disturbance {
-  const units = 600
-  return {
-    units,
-    buyers: 1_200,
-    concurrency: 20,
-    pauseMs: 50,
-    async act(sale) {
-      const mid = async () => (await sale.stock.numbers(ref)).available < (units * 5) / 6
-      await until('the sale is under way', mid)
-      await broker.kill(signal)
-      const down = Date.now()
-      await sleep(ms)
-      const { owed } = await sale.stock.numbers(ref)
-      if (signal === 'SIGKILL') await broker.restart()
-      else await broker.kill('SIGCONT')
-      const up = Date.now()
-      await sleep(Math.max(0, up + ASK_MS + 100 - Date.now())) // by then also "no answer" is known
-      const during = sale.asked.filter((a) => a.at >= down && a.at < up)
-      assert(owed > 0, 'no batch waits for the broker')
-      assert.deepEqual(
-        during.filter((a) => a.status === 'no-answer'),
-        [],
-      )
-      const slowest = Math.max(...during.map((a) => a.tookMs))
-      assert(slowest < ANSWERED_WITHIN_MS, `an answer took ${slowest} ms`)
-      assert(during.some((a) => a.status === 'queued'))
-    },
-  }
-}
-
-/**
- * V3 whole: 10 % repeated clicks, 5 % failed sends of all three kinds, and the disturbance given; two shops, two consumers,
- * on the servers and the queue given.
- */
-export async function besiegedSale(
-  kind: DatabaseKind,
-  queue: QueueAddress,
-  disturbance: Disturbance = killedConsumers(),
-  server?: Endpoint,
-): Promise<SiegeFigures> {
-  const { units, buyers, concurrency, pauseMs, ordersPerSecond = 2_000 } = disturbance
-  const sale = await openSale(kind, units, queue, server)
-  try {
-    await Promise.all([
-      sale.openShop({ role: 'shop', flaky: 0.05 }),
-      sale.openShop({ role: 'shop', flaky: 0.05 }),
-    ])
-    const consumers = await Promise.all([
-      sale.openShop({ role: 'consumer', ordersPerSecond }),
-      sale.openShop({ role: 'consumer', ordersPerSecond }),
-    ])
-    const clicks = users(buyers).flatMap((user, i) =>
-      i % 10 === 9 ? [user, `u${i >> 1}`] : [user],
-    )
-    const heard = crowd(sale, clicks, concurrency, pauseMs)
-    heard.catch(() => {}) // told below; a disturbance that failed must be told first
-    await disturbance.act(sale, consumers)
-    const answers = await heard
-    const since = performance.now()
-    await settled(sale)
-    const recoveryMs = Math.round(performance.now() - since)
-    const live = await expectSound(sale, answers, units)
-    const statuses: Record<string, number> = {}
-    for (const { status } of sale.asked) statuses[status] = (statuses[status] ?? 0) + 1
-    return { clicks: clicks.length, live: live.size, statuses, recoveryMs }
-  } finally {
-    await sale.close()
-  }
-}
-
-export interface SiegeFigures {
-  readonly clicks: number
-  readonly live: number
-  /** Answers to every try of every click. */
-  readonly statuses: Readonly<Record<string, number>>
-  /** From the end of disturbance and crowd until everything is decided. */
-  readonly recoveryMs: number
-}
