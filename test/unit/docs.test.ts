@@ -76,6 +76,12 @@ describe('docs', () => {
     expect(broken).toEqual([])
   })
 
+  it('failure-modes.md has every scenario of the chaos command', () => {
+    const files = filesIn('test/chaos/scenarios', '.ts').map(read).join('\n')
+    const names = some(all(/^ {2}name: '([\w-]+)',$/gm, files), 20)
+    expect(missingIn(read('docs/failure-modes.md'), names)).toEqual([])
+  })
+
   it('names everything that is exported', () => {
     const names = some(entries.flatMap(exportsOf), 100)
     const missing = missingIn(everything, names).filter((name) => !NOT_YET.includes(name))
