@@ -84,6 +84,8 @@ export async function openShop(backend: Backend, o: ShopOptions = {}) {
       onRefused: (layer, refusal) => refused.push(`${layer}:${refusal.status}`),
     },
     ...o.sale,
+    // A machine with other work may keep the mock from answering as fast as a Redis would.
+    stock: { maxWaitMs: 10_000, ...o.sale?.stock },
   }
   const sale = new FlashSale(options)
   const ref = { activityId, skuId: SKU }
