@@ -1,8 +1,13 @@
 export { type ErrorCode, FlashSaleError } from './core/errors.js'
 export { parseBatch } from './core/message.js'
+export type * from './core/order-book.js'
 export { newOrderNo } from './core/order-no.js'
+export type * from './core/outbox.js'
 export type * from './core/payment.js'
 export type * from './core/ports.js'
+export type * from './core/queue.js'
+export type * from './core/reconcile.js'
+export type * from './core/saga.js'
 export type * from './core/types.js'
 export { ActivityGate, type ActivityGateOptions, type KnownActivity } from './gate/activity-gate.js'
 export {

@@ -1,5 +1,5 @@
 import { Redis } from 'ioredis'
-import type { OrderRow } from '../../src/core/ports.js'
+import type { OrderRow } from '../../src/core/order-book.js'
 import type { ReservationRecord } from '../../src/core/types.js'
 import { KnexActivityStore, KnexOrderBook } from '../../src/knex/index.js'
 import { TriangleReconciler } from '../../src/reconcile/triangle-reconciler.js'

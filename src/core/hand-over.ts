@@ -1,4 +1,4 @@
-import type { BatchHandler, Delivery, Handled } from './ports.js'
+import type { BatchHandler, Delivery, Handled } from './queue.js'
 
 const KNOWN: ReadonlySet<unknown> = new Set<Handled>(['ack', 'retry', 'dead'])
 

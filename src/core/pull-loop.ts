@@ -1,5 +1,5 @@
 import { pause } from './background.js'
-import type { Consumer } from './ports.js'
+import type { Consumer } from './queue.js'
 
 /** Where a {@link PullLoop} gets its messages. None of the three may reject. */
 export interface PullSource<T> {

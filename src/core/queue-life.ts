@@ -2,7 +2,7 @@ import { unlessAborted, within } from './background.js'
 import * as check from './check.js'
 import { FlashSaleError } from './errors.js'
 import { messageText } from './message.js'
-import type { BatchHandler, Consumer } from './ports.js'
+import type { BatchHandler, Consumer } from './queue.js'
 import type { Batch, Sent } from './types.js'
 
 /** What every queue with a broker does alike: it sends until it is stopped, and a stop lets what runs come to an end. */

@@ -1,4 +1,4 @@
-import type { OrderRow } from './ports.js'
+import type { OrderRow } from './order-book.js'
 import type { Move, Reservation } from './types.js'
 
 /** The reason of a row closed by the refund of all it was paid with. */

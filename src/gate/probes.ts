@@ -1,6 +1,6 @@
 import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks'
 import * as check from '../core/check.js'
-import type { Queue } from '../core/ports.js'
+import type { Queue } from '../core/queue.js'
 import type { Probe } from './backpressure-gate.js'
 
 type Lag = Pick<Queue, 'lag'>

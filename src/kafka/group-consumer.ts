@@ -1,5 +1,5 @@
 import { pause, unlessAborted, within } from '../core/background.js'
-import type { Consumer } from '../core/ports.js'
+import type { Consumer } from '../core/queue.js'
 import type { EachBatch, KafkaConsumer, KafkaLike, KafkaMessage } from './client.js'
 import { isMembership } from './errors.js'
 import { Progress } from './progress.js'

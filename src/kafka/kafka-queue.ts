@@ -1,7 +1,7 @@
 import { within } from '../core/background.js'
 import * as check from '../core/check.js'
 import { FlashSaleError } from '../core/errors.js'
-import type { BatchHandler, Consumer, Queue } from '../core/ports.js'
+import type { BatchHandler, Consumer, Queue } from '../core/queue.js'
 import { QueueLife } from '../core/queue-life.js'
 import { quiet } from '../core/quiet.js'
 import type { Batch, Sent } from '../core/types.js'

@@ -1,6 +1,6 @@
 import { handOver } from '../core/hand-over.js'
 import { parseBatch } from '../core/message.js'
-import type { BatchHandler, Handled } from '../core/ports.js'
+import type { BatchHandler, Handled } from '../core/queue.js'
 import type { Batch } from '../core/types.js'
 import type { KafkaMessage } from './client.js'
 import type { Progress } from './progress.js'

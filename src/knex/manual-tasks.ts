@@ -1,5 +1,5 @@
 import * as check from '../core/check.js'
-import type { ManualTask } from '../core/ports.js'
+import type { ManualTask } from '../core/order-book.js'
 import type { Column } from './sql/dialect.js'
 import type { Tx } from './sql/tx.js'
 

@@ -1,6 +1,7 @@
 import { describe } from '../core/describe.js'
 import { parseJson } from '../core/json.js'
-import type { FailedMessage, Handled, LeasedMessage, Outbox } from '../core/ports.js'
+import type { FailedMessage, LeasedMessage, Outbox } from '../core/outbox.js'
+import type { Handled } from '../core/queue.js'
 import { MAX_TRIES } from '../core/tries.js'
 import { call, type DueMessage, NoAnswer, type OutboxHandler } from './handler.js'
 import { Holding } from './holding.js'

@@ -1,6 +1,7 @@
 import { within } from '../core/background.js'
 import { isHandled } from '../core/hand-over.js'
-import type { Handled, OutboxMessage } from '../core/ports.js'
+import type { OutboxMessage } from '../core/outbox.js'
+import type { Handled } from '../core/queue.js'
 
 /** A message as a handler sees it. */
 export interface DueMessage extends OutboxMessage {

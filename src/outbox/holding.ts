@@ -1,5 +1,5 @@
 import { pause } from '../core/background.js'
-import type { LeasedMessage, Outbox } from '../core/ports.js'
+import type { LeasedMessage, Outbox } from '../core/outbox.js'
 
 /** Messages that were taken together, and kept until each is settled: their lease is renewed every third of it. */
 export class Holding {

@@ -1,6 +1,7 @@
 import { every } from '../core/background.js'
 import * as check from '../core/check.js'
-import type { Background, Outbox } from '../core/ports.js'
+import type { Outbox } from '../core/outbox.js'
+import type { Background } from '../core/ports.js'
 import { quiet } from '../core/quiet.js'
 import { deliver } from './delivery.js'
 import type { OutboxHandler } from './handler.js'

@@ -1,6 +1,6 @@
 import * as check from '../core/check.js'
+import type { Verdict } from '../core/order-book.js'
 import type { OrderRef } from '../core/payment.js'
-import type { Verdict } from '../core/ports.js'
 import { moveTo } from '../core/standing.js'
 import type { Reservation } from '../core/types.js'
 import type { Parts } from './parts.js'

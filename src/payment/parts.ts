@@ -1,9 +1,11 @@
 import { within } from '../core/background.js'
 import * as check from '../core/check.js'
 import { FlashSaleError } from '../core/errors.js'
+import type { OrderBook } from '../core/order-book.js'
 import type { LatePayment, PaymentBook, PaymentProvider } from '../core/payment.js'
-import type { FlashSaleEvents, Ledger, OrderBook } from '../core/ports.js'
+import type { FlashSaleEvents } from '../core/ports.js'
 import { quiet } from '../core/quiet.js'
+import type { Ledger } from '../core/reconcile.js'
 import type { Move } from '../core/types.js'
 
 export interface PaymentsOptions {

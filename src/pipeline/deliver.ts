@@ -1,4 +1,5 @@
-import type { OrderBook, Queue } from '../core/ports.js'
+import type { OrderBook } from '../core/order-book.js'
+import type { Queue } from '../core/queue.js'
 import { standing } from '../core/standing.js'
 import type { Batch, Delivered } from '../core/types.js'
 

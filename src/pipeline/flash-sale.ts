@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import * as check from '../core/check.js'
-import type { Background, ConsumerState, Queue } from '../core/ports.js'
+import type { Background, ConsumerState } from '../core/ports.js'
+import type { Queue } from '../core/queue.js'
 import type {
   Activity,
   Audit,

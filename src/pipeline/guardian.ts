@@ -1,6 +1,7 @@
 import { every } from '../core/background.js'
 import * as check from '../core/check.js'
-import type { Background, LastAct, Lease, Leases, RedisStanding } from '../core/ports.js'
+import type { Background, LastAct, Lease, Leases } from '../core/ports.js'
+import type { RedisStanding } from '../core/reconcile.js'
 import type { Activity } from '../core/types.js'
 import { type RebuildParts, type Rebuilt, rebuildSale } from '../reconcile/rebuild.js'
 import { isOwnStop, KEEPER, stopReason } from '../reconcile/rebuild-stop.js'

@@ -1,12 +1,7 @@
-import type {
-  ActivityControl,
-  ActivityStore,
-  Fences,
-  FlashSaleEvents,
-  OrderBook,
-  Queue,
-  RedisLike,
-} from '../core/ports.js'
+import type { OrderBook } from '../core/order-book.js'
+import type { ActivityControl, ActivityStore, FlashSaleEvents, RedisLike } from '../core/ports.js'
+import type { Queue } from '../core/queue.js'
+import type { Fences } from '../core/reconcile.js'
 import type { Json, SkuRef } from '../core/types.js'
 import type { BackpressureGate } from '../gate/backpressure-gate.js'
 import type { RateLimiter } from '../gate/rate-limiter.js'

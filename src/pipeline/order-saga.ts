@@ -1,4 +1,4 @@
-import type { OrderBook } from '../core/ports.js'
+import type { OrderBook } from '../core/order-book.js'
 import { moveTo } from '../core/standing.js'
 import type { Move, Moved, Reservation } from '../core/types.js'
 import type { Probed, SagaDefinition, StepRefused, StepResult } from '../saga/definition.js'

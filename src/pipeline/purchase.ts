@@ -1,7 +1,7 @@
 import * as check from '../core/check.js'
 import { FlashSaleError } from '../core/errors.js'
+import type { OrderBook } from '../core/order-book.js'
 import { newOrderNo } from '../core/order-no.js'
-import type { OrderBook } from '../core/ports.js'
 import type { Reservation, Submitted, TokenProof } from '../core/types.js'
 import type { ActivityGate, KnownActivity } from '../gate/activity-gate.js'
 import type { StockBucket } from '../stock/stock-bucket.js'

@@ -1,5 +1,4 @@
-import type { RefundDecided } from '../core/payment.js'
-import type { PaymentRecords } from '../core/ports.js'
+import type { PaymentRecords, RefundDecided } from '../core/payment.js'
 import type { RefundQuestion } from '../payment/refunds.js'
 import type { OrderSagaParts } from './order-saga.js'
 

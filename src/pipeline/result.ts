@@ -1,5 +1,5 @@
+import type { OrderBook, OrderRow } from '../core/order-book.js'
 import { orderNoMadeAt } from '../core/order-no.js'
-import type { OrderBook, OrderRow } from '../core/ports.js'
 import type { OrderResult, SkuRef } from '../core/types.js'
 import type { StockBucket } from '../stock/stock-bucket.js'
 

@@ -1,4 +1,4 @@
-import type { OrderBook, Verdict } from '../core/ports.js'
+import type { OrderBook, Verdict } from '../core/order-book.js'
 import { moveTo } from '../core/standing.js'
 import type { Batch, Move, Moved, Reservation } from '../core/types.js'
 

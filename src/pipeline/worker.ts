@@ -1,17 +1,9 @@
 import { every } from '../core/background.js'
 import * as check from '../core/check.js'
 import { FlashSaleError } from '../core/errors.js'
-import type {
-  Background,
-  Consumer,
-  ConsumerState,
-  Delivery,
-  Handled,
-  OrderBook,
-  Queue,
-  RedisLike,
-  Verdict,
-} from '../core/ports.js'
+import type { OrderBook, Verdict } from '../core/order-book.js'
+import type { Background, ConsumerState, RedisLike } from '../core/ports.js'
+import type { Consumer, Delivery, Handled, Queue } from '../core/queue.js'
 import type { Batch, Reservation } from '../core/types.js'
 import { ClusterRateCap, LocalRateCap, type RateCap } from '../queue/rate-cap.js'
 import type { StockBucket } from '../stock/stock-bucket.js'

@@ -3,8 +3,8 @@ import * as check from '../core/check.js'
 import { FlashSaleError } from '../core/errors.js'
 import { handOver } from '../core/hand-over.js'
 import { messageText, parseBatch } from '../core/message.js'
-import type { BatchHandler, Consumer, Handled, Queue } from '../core/ports.js'
 import { PullLoop } from '../core/pull-loop.js'
+import type { BatchHandler, Consumer, Handled, Queue } from '../core/queue.js'
 import type { Batch, Sent } from '../core/types.js'
 
 export interface MemoryQueueOptions {

@@ -1,6 +1,6 @@
 import * as check from '../core/check.js'
 import { handOver } from '../core/hand-over.js'
-import type { BatchHandler, Queue } from '../core/ports.js'
+import type { BatchHandler, Queue } from '../core/queue.js'
 import type { Batch } from '../core/types.js'
 import { type MacFault, type MessageKey, MessageMacs } from './message-mac.js'
 

@@ -1,4 +1,4 @@
-import type { OrderRow } from '../core/ports.js'
+import type { OrderRow } from '../core/order-book.js'
 import { standing } from '../core/standing.js'
 import type { ReservationRecord } from '../core/types.js'
 

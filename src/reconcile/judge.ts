@@ -1,5 +1,6 @@
 import { pause } from '../core/background.js'
-import type { OrderBook, ReconcilableStock } from '../core/ports.js'
+import type { OrderBook } from '../core/order-book.js'
+import type { ReconcilableStock } from '../core/reconcile.js'
 import type { ReservationRecord, SkuRef } from '../core/types.js'
 import { classify, REDIS_BEHIND, type Verdict } from './classify.js'
 import { type FindingList, MAX_LISTED } from './finding-list.js'

@@ -1,4 +1,5 @@
-import type { OrderBook, ReconcilableStock } from '../core/ports.js'
+import type { OrderBook } from '../core/order-book.js'
+import type { ReconcilableStock } from '../core/reconcile.js'
 import type { ReservationRecord, SkuRef } from '../core/types.js'
 import { type Finding, findingOf } from './findings.js'
 import type { Pair } from './second-look.js'

@@ -1,5 +1,5 @@
 import * as check from '../core/check.js'
-import type { OrderBook } from '../core/ports.js'
+import type { OrderBook } from '../core/order-book.js'
 import { moveTo } from '../core/standing.js'
 import type { Move, Reservation } from '../core/types.js'
 import type { Pair } from './second-look.js'

@@ -1,5 +1,6 @@
 import { FlashSaleError } from '../core/errors.js'
-import type { OrderBook, ReconcilableStock } from '../core/ports.js'
+import type { OrderBook } from '../core/order-book.js'
+import type { ReconcilableStock } from '../core/reconcile.js'
 import type { DbNumbers, SaleNumbers, SkuRef } from '../core/types.js'
 import type { Repair } from './classify.js'
 import { exactNumber } from './exact-number.js'

@@ -1,4 +1,4 @@
-import type { OrderBook, OrderRow } from '../core/ports.js'
+import type { OrderBook, OrderRow } from '../core/order-book.js'
 import type { SkuRef } from '../core/types.js'
 import { compareStates } from './classify.js'
 import { exactNumber } from './exact-number.js'

@@ -1,4 +1,4 @@
-import type { Ledger } from '../core/ports.js'
+import type { Ledger } from '../core/reconcile.js'
 import type { ReservationRecord, SkuRef } from '../core/types.js'
 import { RecordTable } from './record-table.js'
 import { stopIfAborted } from './stop.js'

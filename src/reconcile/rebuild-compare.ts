@@ -1,5 +1,6 @@
 import { pause } from '../core/background.js'
-import type { Ledger, OrderBook, OrderRow } from '../core/ports.js'
+import type { OrderBook, OrderRow } from '../core/order-book.js'
+import type { Ledger } from '../core/reconcile.js'
 import { moveTo } from '../core/standing.js'
 import type { DbNumbers, Move, ReservationRecord, SaleNumbers, SkuRef } from '../core/types.js'
 

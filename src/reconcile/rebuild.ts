@@ -1,14 +1,9 @@
 import { pause } from '../core/background.js'
 import * as check from '../core/check.js'
-import type {
-  ActivityControl,
-  ActivityStore,
-  Fences,
-  LastAct,
-  OrderBook,
-  Queue,
-  RebuildableStock,
-} from '../core/ports.js'
+import type { OrderBook } from '../core/order-book.js'
+import type { ActivityControl, ActivityStore, LastAct } from '../core/ports.js'
+import type { Queue } from '../core/queue.js'
+import type { Fences, RebuildableStock } from '../core/reconcile.js'
 import type { Activity, Audit, DbNumbers, SaleNumbers, SaleState } from '../core/types.js'
 import { catchUp, sameNumbers } from './rebuild-compare.js'
 import { isOwnStop, KEEPER, stopReason } from './rebuild-stop.js'

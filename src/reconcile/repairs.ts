@@ -1,5 +1,7 @@
 import { FlashSaleError } from '../core/errors.js'
-import type { ActivityControl, ManualTask, OrderBook, ReconcilableStock } from '../core/ports.js'
+import type { ManualTask, OrderBook } from '../core/order-book.js'
+import type { ActivityControl } from '../core/ports.js'
+import type { ReconcilableStock } from '../core/reconcile.js'
 import type { Move, SkuRef } from '../core/types.js'
 import { classify, type NumberRepair } from './classify.js'
 import type { Finding, Repaired } from './findings.js'

@@ -1,4 +1,5 @@
-import type { OrderBook, ReconcilableStock } from '../core/ports.js'
+import type { OrderBook } from '../core/order-book.js'
+import type { ReconcilableStock } from '../core/reconcile.js'
 import type { Finding, Repaired } from './findings.js'
 import { movesOf, reservationOf } from './moves.js'
 import type { RepairParts } from './repairs.js'

@@ -1,7 +1,8 @@
 import { createHash, type Hash } from 'node:crypto'
 import * as check from '../core/check.js'
 import { FlashSaleError } from '../core/errors.js'
-import type { ActivityStore, RebuildableStock, Seal, SealStore } from '../core/ports.js'
+import type { ActivityStore } from '../core/ports.js'
+import type { RebuildableStock, Seal, SealStore } from '../core/reconcile.js'
 import type { Activity, ReservationRecord, SkuRef } from '../core/types.js'
 
 export interface SealParts {

@@ -1,5 +1,6 @@
 import { FlashSaleError } from '../core/errors.js'
-import type { Ledger, OrderBook, OrderRow } from '../core/ports.js'
+import type { OrderBook, OrderRow } from '../core/order-book.js'
+import type { Ledger } from '../core/reconcile.js'
 import type { ReservationRecord, SkuRef } from '../core/types.js'
 import { compareStates, type FindingKind } from './classify.js'
 import { exactNumber } from './exact-number.js'

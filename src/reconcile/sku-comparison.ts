@@ -1,5 +1,6 @@
 import { pause } from '../core/background.js'
-import type { OrderBook, OrderRow, ReconcilableStock } from '../core/ports.js'
+import type { OrderBook, OrderRow } from '../core/order-book.js'
+import type { ReconcilableStock } from '../core/reconcile.js'
 import type { DbNumbers, SaleNumbers, SkuRef } from '../core/types.js'
 import { doubtRedis, doubtTheDatabase } from './doubts.js'
 import type { FindingList } from './finding-list.js'

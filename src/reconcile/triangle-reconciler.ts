@@ -1,15 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import * as check from '../core/check.js'
-import type {
-  ActivityControl,
-  ActivityStore,
-  FindingLog,
-  FlashSaleEvents,
-  OrderBook,
-  PaymentRecords,
-  ReconcilableStock,
-} from '../core/ports.js'
+import type { OrderBook } from '../core/order-book.js'
+import type { PaymentRecords } from '../core/payment.js'
+import type { ActivityControl, ActivityStore, FlashSaleEvents } from '../core/ports.js'
 import { quiet } from '../core/quiet.js'
+import type { FindingLog, ReconcilableStock } from '../core/reconcile.js'
 import type { Activity } from '../core/types.js'
 import { FindingList } from './finding-list.js'
 import type { Finding, Repaired, Report, Triangle } from './findings.js'

@@ -1,5 +1,7 @@
 import { pause } from '../core/background.js'
-import type { ActivityControl, OrderBook, ReconcilableStock } from '../core/ports.js'
+import type { OrderBook } from '../core/order-book.js'
+import type { ActivityControl } from '../core/ports.js'
+import type { ReconcilableStock } from '../core/reconcile.js'
 import type { Activity, SkuRef } from '../core/types.js'
 import type { FindingList } from './finding-list.js'
 import { type Finding, findingOf } from './findings.js'

@@ -1,8 +1,8 @@
 import { pause } from '../core/background.js'
 import { handOver } from '../core/hand-over.js'
 import { parseBatch } from '../core/message.js'
-import type { BatchHandler, Handled } from '../core/ports.js'
 import type { PullSource } from '../core/pull-loop.js'
+import type { BatchHandler, Handled } from '../core/queue.js'
 import type { Batch } from '../core/types.js'
 import type { Entry, Settlement, Stream } from './stream.js'
 

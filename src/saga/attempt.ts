@@ -1,5 +1,5 @@
 import { describe } from '../core/describe.js'
-import type { SagaPosition } from '../core/ports.js'
+import type { SagaPosition } from '../core/saga.js'
 import { storable } from './data.js'
 import type { SagaContext, SagaStep, StepDone, StepResult } from './definition.js'
 

@@ -1,5 +1,5 @@
 import { describe } from '../core/describe.js'
-import type { SagaPosition, SagaRow, SagaStore } from '../core/ports.js'
+import type { SagaPosition, SagaRow, SagaStore } from '../core/saga.js'
 import { BACKOFF_MS } from '../core/tries.js'
 import { attempt, type Outcome } from './attempt.js'
 import { backward, onward, type Place } from './course.js'

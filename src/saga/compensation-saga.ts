@@ -2,14 +2,9 @@ import { setMaxListeners } from 'node:events'
 import { every, pause } from '../core/background.js'
 import * as check from '../core/check.js'
 import { FlashSaleError } from '../core/errors.js'
-import type {
-  Background,
-  FlashSaleEvents,
-  SagaPosition,
-  SagaRow,
-  SagaStore,
-} from '../core/ports.js'
+import type { Background, FlashSaleEvents } from '../core/ports.js'
 import { quiet } from '../core/quiet.js'
+import type { SagaPosition, SagaRow, SagaStore } from '../core/saga.js'
 import type { Audit } from '../core/types.js'
 import { Carrier } from './carrier.js'
 import { backward, onward } from './course.js'

@@ -1,4 +1,4 @@
-import type { SagaPosition } from '../core/ports.js'
+import type { SagaPosition } from '../core/saga.js'
 
 /** What the way through a saga depends on. */
 export type Steps = readonly { readonly name: string; readonly undo?: unknown }[]

@@ -1,5 +1,5 @@
 import { pause, within } from '../core/background.js'
-import type { SagaHold, SagaStore } from '../core/ports.js'
+import type { SagaHold, SagaStore } from '../core/saga.js'
 
 /**
  * Runs `work` and renews the lease meanwhile; no renewal is on its way any more when it settles. The signal aborts

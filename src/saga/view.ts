@@ -1,4 +1,4 @@
-import type { SagaRow } from '../core/ports.js'
+import type { SagaRow } from '../core/saga.js'
 import { decode } from './data.js'
 
 /**

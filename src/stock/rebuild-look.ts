@@ -1,4 +1,4 @@
-import type { RedisStanding } from '../core/ports.js'
+import type { RedisStanding } from '../core/reconcile.js'
 import type { Activity } from '../core/types.js'
 import { skuKeys, tagKeys } from '../redis/keys.js'
 import type { ScriptRunner } from '../redis/run-script.js'

@@ -1,6 +1,6 @@
 import * as check from '../core/check.js'
 import { FlashSaleError } from '../core/errors.js'
-import type { OrderBook, OrderRow } from '../core/ports.js'
+import type { OrderBook, OrderRow } from '../core/order-book.js'
 import type { SkuRef } from '../core/types.js'
 import type { RebuildKeys } from '../redis/keys.js'
 import type { ScriptReply, ScriptRunner } from '../redis/run-script.js'

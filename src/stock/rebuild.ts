@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { FlashSaleError } from '../core/errors.js'
-import type { OrderBook } from '../core/ports.js'
+import type { OrderBook } from '../core/order-book.js'
 import type { Activity, RebuiltStock } from '../core/types.js'
 import { rebuildKeys, skuKeys, tagKeys } from '../redis/keys.js'
 import type { ScriptRunner } from '../redis/run-script.js'

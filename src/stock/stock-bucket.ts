@@ -1,7 +1,9 @@
 import * as check from '../core/check.js'
 import { FlashSaleError } from '../core/errors.js'
-import type { Fence, OrderBook, RedisLike, RedisStanding } from '../core/ports.js'
+import type { OrderBook } from '../core/order-book.js'
+import type { RedisLike } from '../core/ports.js'
 import { quiet } from '../core/quiet.js'
+import type { Fence, RedisStanding } from '../core/reconcile.js'
 import type {
   Activity,
   Batch,

@@ -1,13 +1,7 @@
 import * as check from '../core/check.js'
 import { FlashSaleError } from '../core/errors.js'
-import type {
-  ActivityControl,
-  ManualTask,
-  OrderBook,
-  OrderRow,
-  OwedRelease,
-  Verdict,
-} from '../core/ports.js'
+import type { ManualTask, OrderBook, OrderRow, OwedRelease, Verdict } from '../core/order-book.js'
+import type { ActivityControl } from '../core/ports.js'
 import type { Activity, Audit, DbNumbers, Reservation, SkuRef } from '../core/types.js'
 import { MemoryReleases } from './orders/memory-releases.js'
 import { amountOf, liveUnits, type Stock, skuKey, stocksOf, verdictOf } from './orders/rows.js'

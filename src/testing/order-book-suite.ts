@@ -1,4 +1,4 @@
-import type { OrderBook } from '../core/ports.js'
+import type { OrderBook } from '../core/order-book.js'
 import { type Check, type ConformanceCase, casesOf } from './conformance.js'
 import { BookBench } from './orders/bench.js'
 import { buying } from './orders/buying.js'

@@ -1,4 +1,4 @@
-import type { OrderBook, OrderRow } from '../core/ports.js'
+import type { OrderBook, OrderRow } from '../core/order-book.js'
 import type { Reservation } from '../core/types.js'
 import { type Check, type ConformanceCase, casesOf } from './conformance.js'
 import { HooksBench } from './hooks/bench.js'

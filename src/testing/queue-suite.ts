@@ -1,4 +1,4 @@
-import type { Queue } from '../core/ports.js'
+import type { Queue } from '../core/queue.js'
 import type { Batch } from '../core/types.js'
 import { type Check, type ConformanceCase, casesOf } from './conformance.js'
 import { Bench } from './queue/bench.js'

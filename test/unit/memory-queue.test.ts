@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import type { Delivery, Handled } from '../../src/core/ports.js'
+import type { Delivery, Handled } from '../../src/core/queue.js'
 import type { Batch } from '../../src/core/types.js'
 import { MemoryQueue, type MemoryQueueOptions } from '../../src/queue/memory-queue.js'
 import { NO_COUNT, NO_ID } from '../suites/stock-bucket/input.js'

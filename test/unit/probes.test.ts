@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import type { Queue } from '../../src/core/ports.js'
+import type { Queue } from '../../src/core/queue.js'
 import type { Probe } from '../../src/gate/backpressure-gate.js'
 import {
   eventLoopDelay,

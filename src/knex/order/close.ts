@@ -1,5 +1,5 @@
 import { describe } from '../../core/describe.js'
-import type { Verdict } from '../../core/ports.js'
+import type { Verdict } from '../../core/order-book.js'
 import { addManualTask } from '../manual-tasks.js'
 import type { Database } from '../sql/database.js'
 import type { Tx } from '../sql/tx.js'

@@ -1,4 +1,4 @@
-import type { OrderRow } from '../../core/ports.js'
+import type { OrderRow } from '../../core/order-book.js'
 import type { Reservation } from '../../core/types.js'
 import type { Order } from './hooks.js'
 import { liveKeyOf, NO_CURRENCY, type OnePer, skuKeyOf } from './rows.js'

@@ -1,5 +1,5 @@
 import { FlashSaleError } from '../../core/errors.js'
-import type { OrderRow } from '../../core/ports.js'
+import type { OrderRow } from '../../core/order-book.js'
 import type { SkuRef } from '../../core/types.js'
 import type { Database } from '../sql/database.js'
 import type { Row, Statements } from '../sql/statements.js'

@@ -1,5 +1,5 @@
 import { describe } from '../../core/describe.js'
-import type { ManualTask } from '../../core/ports.js'
+import type { ManualTask } from '../../core/order-book.js'
 import type { Reservation } from '../../core/types.js'
 import { addManualTask } from '../manual-tasks.js'
 import type { Database } from '../sql/database.js'

@@ -1,5 +1,5 @@
 import * as check from '../../core/check.js'
-import type { OwedRelease } from '../../core/ports.js'
+import type { OwedRelease } from '../../core/order-book.js'
 import { REFUNDED } from '../../core/standing.js'
 import type { Reservation } from '../../core/types.js'
 

@@ -1,7 +1,13 @@
 import type { Knex } from 'knex'
 import * as check from '../../core/check.js'
 import { FlashSaleError } from '../../core/errors.js'
-import type { ManualTask, OrderBook, OrderRow, OwedRelease, Verdict } from '../../core/ports.js'
+import type {
+  ManualTask,
+  OrderBook,
+  OrderRow,
+  OwedRelease,
+  Verdict,
+} from '../../core/order-book.js'
 import type { Activity, Audit, DbNumbers, Reservation, SkuRef } from '../../core/types.js'
 import { addManualTask, checkManualTask } from '../manual-tasks.js'
 import { owedReleases } from '../reconcile/owed-releases.js'

@@ -1,5 +1,6 @@
 import * as check from '../../core/check.js'
-import type { LeasedMessage, OwedRelease } from '../../core/ports.js'
+import type { OwedRelease } from '../../core/order-book.js'
+import type { LeasedMessage } from '../../core/outbox.js'
 import type { Reservation } from '../../core/types.js'
 import { Messages } from '../outbox/messages.js'
 import { resolveTasks } from '../outbox/parked.js'

@@ -1,5 +1,5 @@
 import { FlashSaleError } from '../../core/errors.js'
-import type { OrderRow } from '../../core/ports.js'
+import type { OrderRow } from '../../core/order-book.js'
 import { REFUNDED } from '../../core/standing.js'
 import type { Json, Reservation, SkuRef } from '../../core/types.js'
 import { type Column, exact } from '../sql/dialect.js'

@@ -1,6 +1,6 @@
 import { MAX_UNITS } from '../../core/check.js'
 import { FlashSaleError } from '../../core/errors.js'
-import type { OrderBook } from '../../core/ports.js'
+import type { OrderBook } from '../../core/order-book.js'
 import type { Activity, Audit, DbNumbers, SkuRef } from '../../core/types.js'
 import { Act } from '../activity/audit.js'
 import type { Database } from '../sql/database.js'

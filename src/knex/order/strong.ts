@@ -1,6 +1,6 @@
 import { Coalescer } from '../../core/coalescer.js'
 import { FlashSaleError } from '../../core/errors.js'
-import type { OrderBook } from '../../core/ports.js'
+import type { OrderBook } from '../../core/order-book.js'
 import type { Reservation } from '../../core/types.js'
 import type { Decision, Refused } from './decide.js'
 import type { GroupCommit } from './group-commit.js'

@@ -1,4 +1,4 @@
-import type { Verdict } from '../../core/ports.js'
+import type { Verdict } from '../../core/order-book.js'
 import type { Decision, Standing } from './decide.js'
 
 export function verdictOf(row: Standing, fresh: boolean): Verdict {

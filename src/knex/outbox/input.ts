@@ -1,5 +1,5 @@
 import * as check from '../../core/check.js'
-import type { FailedMessage, LeasedMessage, OutboxMessage } from '../../core/ports.js'
+import type { FailedMessage, LeasedMessage, OutboxMessage } from '../../core/outbox.js'
 import type { NewMessage } from './add.js'
 import { OUR_NUMBERS, OUR_TOPICS } from './tables.js'
 

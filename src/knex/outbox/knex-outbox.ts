@@ -1,6 +1,6 @@
 import type { Knex } from 'knex'
 import * as check from '../../core/check.js'
-import type { FailedMessage, LeasedMessage, Outbox, OutboxMessage } from '../../core/ports.js'
+import type { FailedMessage, LeasedMessage, Outbox, OutboxMessage } from '../../core/outbox.js'
 import type { Audit } from '../../core/types.js'
 import { Database, type DatabaseOptions } from '../sql/database.js'
 import { add } from './add.js'

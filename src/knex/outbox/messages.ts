@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { LeasedMessage } from '../../core/ports.js'
+import type { LeasedMessage } from '../../core/outbox.js'
 import { BACKOFF_MS, MAX_TRIES } from '../../core/tries.js'
 import type { Database } from '../sql/database.js'
 import { exact } from '../sql/dialect.js'

@@ -1,5 +1,5 @@
+import type { OrderRow } from '../../core/order-book.js'
 import type { Captured } from '../../core/payment.js'
-import type { OrderRow } from '../../core/ports.js'
 import type { Order } from '../order/hooks.js'
 import { type OnePer, orderOf } from '../order/rows.js'
 import type { Database } from '../sql/database.js'

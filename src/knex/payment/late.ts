@@ -1,4 +1,4 @@
-import type { OrderRow } from '../../core/ports.js'
+import type { OrderRow } from '../../core/order-book.js'
 import type { Order } from '../order/hooks.js'
 import { liveKeyOf, type OnePer, orderInsert, orderOf, skuKeyOf } from '../order/rows.js'
 import { readStocks, type Stock, takeUnits } from '../order/stock-rows.js'

@@ -1,5 +1,5 @@
+import type { OrderRow } from '../../core/order-book.js'
 import type { Capture, LatePayment, PaymentMisfit } from '../../core/payment.js'
-import type { OrderRow } from '../../core/ports.js'
 import { UNPAID } from '../../core/unpaid.js'
 import { NO_CURRENCY } from '../order/rows.js'
 

@@ -1,6 +1,6 @@
 import { FlashSaleError } from '../../core/errors.js'
+import type { OrderRow } from '../../core/order-book.js'
 import type { StoredPayment } from '../../core/payment.js'
-import type { OrderRow } from '../../core/ports.js'
 import type { Json } from '../../core/types.js'
 import { ORDER_SELECT, orderRow } from '../order/rows.js'
 import { type Column, exact } from '../sql/dialect.js'

@@ -1,5 +1,5 @@
 import * as check from '../../core/check.js'
-import type { Fence, Fences } from '../../core/ports.js'
+import type { Fence, Fences } from '../../core/reconcile.js'
 import { Database, type DatabaseOptions } from '../sql/database.js'
 import { exact } from '../sql/dialect.js'
 import type { Row } from '../sql/statements.js'

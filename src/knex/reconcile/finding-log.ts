@@ -1,5 +1,5 @@
 import * as check from '../../core/check.js'
-import type { FindingLog, LoggedFinding } from '../../core/ports.js'
+import type { FindingLog, LoggedFinding } from '../../core/reconcile.js'
 import { Database, type DatabaseOptions } from '../sql/database.js'
 import { type Column, exact } from '../sql/dialect.js'
 import type { Row } from '../sql/statements.js'

@@ -1,5 +1,5 @@
 import * as check from '../../core/check.js'
-import type { Seal, SealStore } from '../../core/ports.js'
+import type { Seal, SealStore } from '../../core/reconcile.js'
 import type { ReservationRecord, ReservationState, SkuRef } from '../../core/types.js'
 import { Database, type DatabaseOptions } from '../sql/database.js'
 import { type Column, exact } from '../sql/dialect.js'

@@ -1,5 +1,5 @@
 import type { Knex } from 'knex'
-import type { SagaStore } from '../../core/ports.js'
+import type { SagaStore } from '../../core/saga.js'
 import { inCallersTransaction } from '../sql/callers-transaction.js'
 import type { Database } from '../sql/database.js'
 import { StatementFailed } from '../sql/failures.js'

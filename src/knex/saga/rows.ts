@@ -1,4 +1,4 @@
-import type { SagaRow } from '../../core/ports.js'
+import type { SagaRow } from '../../core/saga.js'
 import { exact } from '../sql/dialect.js'
 import type { Row } from '../sql/statements.js'
 

@@ -1,5 +1,5 @@
 import type { Knex } from 'knex'
-import type { SagaHold, SagaPosition, SagaRow, SagaStore } from '../../core/ports.js'
+import type { SagaHold, SagaPosition, SagaRow, SagaStore } from '../../core/saga.js'
 import type { Audit } from '../../core/types.js'
 import { Act } from '../activity/audit.js'
 import { Database, type DatabaseOptions } from '../sql/database.js'

@@ -1,4 +1,4 @@
-import type { SagaHold, SagaPosition } from '../../core/ports.js'
+import type { SagaHold, SagaPosition } from '../../core/saga.js'
 import type { Audit } from '../../core/types.js'
 import { reopenManualTask, resolveManualTasks } from '../manual-tasks.js'
 import type { Tables } from '../sql/names.js'

@@ -1,7 +1,7 @@
 import { deepEqual, equal, fail, ok } from 'node:assert/strict'
 import { within } from '../../core/background.js'
+import type { OrderBook, Verdict } from '../../core/order-book.js'
 import { newOrderNo } from '../../core/order-no.js'
-import type { OrderBook, Verdict } from '../../core/ports.js'
 import type { Activity, Reservation } from '../../core/types.js'
 import type {
   HooksLike,

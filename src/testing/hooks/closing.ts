@@ -1,5 +1,5 @@
 import { deepEqual, equal } from 'node:assert/strict'
-import type { OrderBook } from '../../core/ports.js'
+import type { OrderBook } from '../../core/order-book.js'
 import type { Reservation } from '../../core/types.js'
 import type { OrderHooksCheck } from '../order-hooks-suite.js'
 import type { HooksBench } from './bench.js'

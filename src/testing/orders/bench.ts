@@ -1,6 +1,6 @@
 import { deepEqual, equal, fail, ok } from 'node:assert/strict'
+import type { OrderBook, OrderRow, OwedRelease } from '../../core/order-book.js'
 import { newOrderNo } from '../../core/order-no.js'
-import type { OrderBook, OrderRow, OwedRelease } from '../../core/ports.js'
 import type { Activity, DbNumbers, Reservation, SkuRef } from '../../core/types.js'
 import type { OrderBookUnderTest } from '../order-book-suite.js'
 

@@ -1,5 +1,5 @@
+import type { OwedRelease } from '../../core/order-book.js'
 import { newOrderNo } from '../../core/order-no.js'
-import type { OwedRelease } from '../../core/ports.js'
 import type { Reservation, SkuRef } from '../../core/types.js'
 import { skuKey } from './rows.js'
 

@@ -1,4 +1,4 @@
-import type { OrderRow, Verdict } from '../../core/ports.js'
+import type { OrderRow, Verdict } from '../../core/order-book.js'
 import type { Activity, Reservation, SkuRef } from '../../core/types.js'
 
 /** A stock row: the terms of a version, and what is left of its units. */

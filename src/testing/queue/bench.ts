@@ -1,7 +1,7 @@
 import { fail } from 'node:assert/strict'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { newOrderNo } from '../../core/order-no.js'
-import type { Consumer, Delivery, Handled, Queue } from '../../core/ports.js'
+import type { Consumer, Delivery, Handled, Queue } from '../../core/queue.js'
 import type { Batch, Json, Reservation, Sent } from '../../core/types.js'
 import type { QueueFeature, QueueUnderTest } from '../queue-suite.js'
 

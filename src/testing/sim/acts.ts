@@ -1,4 +1,4 @@
-import type { OrderRow } from '../../core/ports.js'
+import type { OrderRow } from '../../core/order-book.js'
 import { SIM_REF } from './ledger.js'
 import { AUDIT, type Name } from './names.js'
 import type { SimDeduct } from './sale.js'

@@ -1,6 +1,6 @@
 import { FlashSaleError } from '../../core/errors.js'
+import type { OrderBook, Verdict } from '../../core/order-book.js'
 import type { PaymentBook } from '../../core/payment.js'
-import type { OrderBook, Verdict } from '../../core/ports.js'
 import type { Reservation } from '../../core/types.js'
 import { UNPAID } from '../../core/unpaid.js'
 import type { Own } from './options.js'

@@ -1,4 +1,4 @@
-import type { OrderRow } from '../../core/ports.js'
+import type { OrderRow } from '../../core/order-book.js'
 import type { SimLedger, SimRecord } from './ledger.js'
 import { type SimDatabase, standingOf } from './sim-database.js'
 import type { Bought } from './world.js'

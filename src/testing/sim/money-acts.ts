@@ -1,5 +1,5 @@
+import type { OrderRow } from '../../core/order-book.js'
 import type { PaymentNotice } from '../../core/payment.js'
-import type { OrderRow } from '../../core/ports.js'
 import { SIM_REF } from './ledger.js'
 import type { Name } from './names.js'
 import type { SimChannel } from './sim-channel.js'

@@ -1,5 +1,5 @@
+import type { OrderBook } from '../../core/order-book.js'
 import type { PaymentBook, PaymentProvider } from '../../core/payment.js'
-import type { OrderBook } from '../../core/ports.js'
 import type { LuaVm } from './lua.js'
 import type { RedisStore } from './redis-store.js'
 import type { OpenSale, SimSale } from './sale.js'

@@ -1,16 +1,19 @@
-import type { PaymentBook, PaymentNotice, PaymentProvider } from '../../core/payment.js'
+import type { OrderBook } from '../../core/order-book.js'
+import type {
+  PaymentBook,
+  PaymentNotice,
+  PaymentProvider,
+  PaymentRecords,
+} from '../../core/payment.js'
 import type {
   ActivityControl,
   ActivityStore,
   Background,
   FlashSaleEvents,
-  Ledger,
-  OrderBook,
-  PaymentRecords,
-  Queue,
-  ReconcilableStock,
   RedisLike,
 } from '../../core/ports.js'
+import type { Queue } from '../../core/queue.js'
+import type { Ledger, ReconcilableStock } from '../../core/reconcile.js'
 import type { Audit, OrderResult, SaleState, SkuRef, Submitted } from '../../core/types.js'
 
 /** What one process of the host is given: clients of the simulated services. */

@@ -1,5 +1,5 @@
 import { FlashSaleError } from '../../core/errors.js'
-import type { OrderRow, Verdict } from '../../core/ports.js'
+import type { OrderRow, Verdict } from '../../core/order-book.js'
 import type { Activity, DbNumbers, Reservation, SkuRef } from '../../core/types.js'
 
 /** Rules of the database that a run may do without, to see what then breaks. */

@@ -1,4 +1,5 @@
 import { FlashSaleError } from '../../core/errors.js'
+import type { OrderRow } from '../../core/order-book.js'
 import type {
   Capture,
   Captured,
@@ -9,7 +10,6 @@ import type {
   RefundDecided,
   RefundJob,
 } from '../../core/payment.js'
-import type { OrderRow } from '../../core/ports.js'
 import { UNPAID } from '../../core/unpaid.js'
 import type { SimDatabase } from './sim-database.js'
 import {

@@ -1,5 +1,5 @@
 import { FlashSaleError } from '../../core/errors.js'
-import type { OrderBook, OwedRelease } from '../../core/ports.js'
+import type { OrderBook, OwedRelease } from '../../core/order-book.js'
 import type { Reservation } from '../../core/types.js'
 import type { CallFault } from './process.js'
 import type { SimDatabase } from './sim-database.js'

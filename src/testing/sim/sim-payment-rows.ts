@@ -1,3 +1,4 @@
+import type { OrderRow } from '../../core/order-book.js'
 import type {
   Capture,
   PaymentMisfit,
@@ -5,7 +6,6 @@ import type {
   RefundState,
   StoredPayment,
 } from '../../core/payment.js'
-import type { OrderRow } from '../../core/ports.js'
 import { NO_CURRENCY } from './sim-database.js'
 
 /** Later than any instant: nobody looks again by himself. */

@@ -1,4 +1,4 @@
-import type { BatchHandler, Consumer, Queue } from '../../core/ports.js'
+import type { BatchHandler, Consumer, Queue } from '../../core/queue.js'
 import type { Batch, Sent } from '../../core/types.js'
 import type { CallFault, Calls, SimProcess } from './process.js'
 

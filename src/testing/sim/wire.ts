@@ -1,5 +1,5 @@
 import { FlashSaleError } from '../../core/errors.js'
-import type { OrderBook } from '../../core/ports.js'
+import type { OrderBook } from '../../core/order-book.js'
 import type { Name } from './names.js'
 import type { Own } from './options.js'
 import { SimProcess } from './process.js'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { OrderRow } from '../../../src/core/ports.js'
+import type { OrderRow } from '../../../src/core/order-book.js'
 import type { DatabaseKind } from '../../harness/databases.js'
 import { useKit } from './kit.js'
 

@@ -1,5 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import type { SagaStore } from '../../../src/core/ports.js'
+import type { SagaStore } from '../../../src/core/saga.js'
 import type { SagaContext } from '../../../src/saga/definition.js'
 import type { Step } from './kit.js'
 
