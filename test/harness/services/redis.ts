@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis'
 import { need } from '../binaries.js'
-import { LOOPBACK, until } from '../net.js'
+import { freePort, LOOPBACK, until } from '../net.js'
 import { removeScratch, scratchFolder } from '../scratch.js'
 import { runServer, type Server } from './server.js'
 
@@ -32,7 +32,13 @@ export async function startRedisCluster(
   o: { readonly config?: RedisConfig } = {},
 ): Promise<Server> {
   const server = await startRedis({
-    config: { 'cluster-enabled': 'yes', 'cluster-config-file': 'nodes.conf', ...o.config },
+    config: {
+      'cluster-enabled': 'yes',
+      'cluster-config-file': 'nodes.conf',
+      // Unless told it would be 10,000 above the other, where outgoing connections are.
+      'cluster-port': String(await freePort()),
+      ...o.config,
+    },
   })
   await ask(server.port, async (redis) => {
     await redis.cluster('ADDSLOTSRANGE', 0, 16_383)
