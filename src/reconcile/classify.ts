@@ -98,7 +98,8 @@ export function compareStates(
       // Redis hears of a row after its commit: a number that young is missed by a database that lags, or lost its last commits.
       if (db === 'none') return owed(young, 'order-missing', 'manual')
       if (db === 'closed') return owed(young, 'release-owed', 'release')
-      return db === 'paid' ? owed(young, 'paid-owed', 'confirm') : AGREES
+      // Nobody else carries it to Redis, and until then its buyer hears that he has not paid.
+      return db === 'paid' ? finding('paid-owed', 'confirm') : AGREES
     case 'paid':
       if (db === 'none') return owed(young, 'order-missing', 'manual')
       return db === 'paid' ? AGREES : finding('paid-differs', 'manual')

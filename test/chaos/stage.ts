@@ -153,8 +153,11 @@ export class Stage {
   async during(broken: () => Promise<void>): Promise<void> {
     const from = performance.now()
     this.fault = { from, to: Number.POSITIVE_INFINITY }
-    await broken()
-    this.fault = { from, to: performance.now() }
+    try {
+      await broken()
+    } finally {
+      this.fault = { from, to: performance.now() }
+    }
   }
 
   /** As long as what is broken stays so. */

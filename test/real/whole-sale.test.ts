@@ -17,6 +17,7 @@ test.each(['mariadb', 'postgres'] as const)(
     const result = await wholeSale({ db })
     expect(faultsOf(result, { requests: 50_000, units: 1_000 })).toEqual([])
   },
+  300_000,
 )
 
 test('V2: the same through HTTP on the embedded default: ioredis-mock, SQLite, memory queue', async () => {
@@ -61,4 +62,4 @@ test('V2: the same through HTTP on the embedded default: ioredis-mock, SQLite, m
   await database.destroy()
   const result = { codes, told, live, shopOrders: live.size, report, exitCodes: [] }
   expect(faultsOf(result, { requests: 50_000, units: 1_000 })).toEqual([])
-})
+}, 300_000)

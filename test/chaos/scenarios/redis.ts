@@ -95,7 +95,7 @@ const failover: Scenario = {
     const { sentinel } = stage.redis
     await stage.sold(1 / 4)
     await sentinel.severReplication()
-    await stage.sold(1 / 2) // so much the replica does not know
+    await aWhile(stage) // this the replica does not know; after ten seconds the sentinels would not trust it
     await stage.during(async () => {
       await sentinel.master.kill('SIGKILL')
       const over = async () => (await sentinel.masterPort()) === sentinel.replica.port
