@@ -83,6 +83,8 @@ const sale = new FlashSale({
     onChange: ({ name, state, value }) => console.log('gate', name, state, value),
   }),
   graceMs: 15_000,
+  // What was settled while Redis did not hear of it is struck off as soon as this.
+  stock: { closeAfterMs: 30_000 },
 })
 if (config.role !== 'shop') sale.worker({ ordersPerSecond: config.ordersPerSecond })
 sale.relay({ everyMs: 500, leaseMs: 2_000 })

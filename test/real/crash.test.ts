@@ -68,6 +68,6 @@ describe('kill -9 in mid-burst', () => {
 test('V3: failed sends, repeated clicks and killed consumers, over Redis streams: difference 0', async () => {
   const scenario: Scenario = { ...consumersKilled, needs: { queue: 'redis-streams' } }
   const ground = { db: 'mariadb', database: await sharedServer('mariadb') } as const
-  const { breaches } = await play(scenario, ground, { units: 200, buyers: 1_000 })
-  expect(breaches).toEqual([])
+  const verdict = await play(scenario, ground, { units: 200, buyers: 1_000 })
+  expect(verdict.breaches, JSON.stringify(verdict)).toEqual([])
 }, 300_000)
