@@ -6,6 +6,10 @@ const src = fileURLToPath(new URL('./src/', import.meta.url))
 /** Files that start a RocketMQ or a Kafka; `scripts/test.ts` knows them by the same words. */
 const BROKER_FILES = 'test/real/**/*{broker,rocketmq,kafka}*.test.ts'
 
+/** Whole sales with processes of their own, and races: beside another file they would be about the machine's load. */
+const ALONE =
+  'test/real/{chaos-*,crash,payment-race,rate-cap-processes,sim-seeds,whole-sale}.test.ts'
+
 const real = {
   globalSetup: ['test/harness/global-setup.ts'],
   testTimeout: 60_000,
@@ -42,7 +46,7 @@ export default defineConfig({
         test: {
           name: 'real',
           include: ['test/real/**/*.test.ts'],
-          exclude: [BROKER_FILES],
+          exclude: [BROKER_FILES, ALONE],
           ...real,
           sequence: { groupOrder: 1 },
         },
@@ -51,7 +55,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'brokers',
-          include: [BROKER_FILES],
+          include: [BROKER_FILES, ALONE],
           ...real,
           // One after the other: a JVM that starts takes both cores for seconds, and twice the memory is no gain either.
           maxWorkers: 1,

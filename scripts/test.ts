@@ -17,7 +17,7 @@ The last line is "N passed, N failed". A skipped test, a file that cannot be rea
 an error outside of any test and a run without tests count as failures.
 
 One test while working on it:  npx vitest --project real test/real/<file> -t '<name>'
-The same on a broker:          npx vitest --project brokers test/real/<file>
+On a broker, or a whole sale:  npx vitest --project brokers test/real/<file>
 Only what needs no server:     npm run test:unit`
 
 const VITEST = join(import.meta.dirname, '../node_modules/vitest/vitest.mjs')
