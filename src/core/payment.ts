@@ -1,35 +1,6 @@
 import type { OrderRow } from './order-book.js'
+import type { PaymentRecords, PaymentRow } from './reconcile.js'
 import type { Json, SkuRef } from './types.js'
-
-/** One payment for an order: money asked for, received, given back. Amounts are whole minor units of `currency`. */
-export interface PaymentRow extends SkuRef {
-  readonly paymentId: string
-  readonly channel: string
-  /** The order it was made for; '' (as its activity and SKU) for money that names none. */
-  readonly orderNo: string
-  /** The order it paid, also if the money went back later: the same, or after a late payment a new one. Else null. */
-  readonly paidOrderNo: string | null
-  /**
-   * `received`: money without an order row yet. `paid`: in a PAID order. `refunding`, `refunded`: all of it goes, or has
-   * gone back. `closed`: asked for and never received. `anomaly`: fits no order, for a person unless the channel confirms it.
-   */
-  readonly status: 'created' | 'received' | 'paid' | 'refunding' | 'refunded' | 'closed' | 'anomaly'
-  readonly amountMinor: number
-  readonly currency: string
-  /** What the channel says it received. */
-  readonly capturedMinor: number
-  /** Sum of all refunds decided; `refundedMinor` of it the channel has paid out. */
-  readonly refundingMinor: number
-  readonly refundedMinor: number
-}
-
-/** What a reconciler reads of payments. */
-export interface PaymentRecords {
-  /** All payments for orders of an SKU in order of `orderNo`, from one consistent view of the primary. */
-  snapshot(ref: SkuRef): AsyncIterable<PaymentRow>
-  /** Those made for, or that paid, one of these orders. */
-  find(orderNos: readonly string[]): Promise<readonly PaymentRow[]>
-}
 
 /** What a channel is asked to collect. Amounts are whole minor units of `currency` (ISO 4217). */
 export interface PaymentRequest {

@@ -1,8 +1,11 @@
-import type { OrderRow } from './order-book.js'
+import type { OrderRow, Verdict } from './order-book.js'
 import type { Move, Reservation } from './types.js'
 
 /** The reason of a row closed by the refund of all it was paid with. */
 export const REFUNDED = 'refunded'
+
+/** ISO 4217 for "no currency": a number closed without a stock row of its version has no price. */
+export const NO_CURRENCY = 'XXX'
 
 /** An order row, or the verdict on a number. */
 interface Decided {
@@ -24,4 +27,16 @@ export function moveTo(decided: Decided, reservation: Reservation): Move {
   return to === 'closed'
     ? { to: 'released', reservation, reason: decided.reason || 'closed' }
     : { to, reservation }
+}
+
+/** What Redis is to be told of the database's verdicts on these reservations. */
+export function movesOf(
+  verdicts: readonly Verdict[],
+  reservations: readonly Reservation[],
+): readonly Move[] {
+  const byNumber = new Map(reservations.map((r) => [r.orderNo, r]))
+  return verdicts.flatMap((verdict) => {
+    const reservation = byNumber.get(verdict.orderNo)
+    return reservation ? [moveTo(verdict, reservation)] : []
+  })
 }

@@ -111,10 +111,7 @@ export class FlashSale implements Background {
     return this.levers.warmUp(activityId, audit)
   }
 
-  /**
-   * Opens or stops: the durable row first, then Redis. `acknowledged` of `of` buckets have heard it; one that is lost, away, or
-   * has heard of a later act has not.
-   */
+  /** Opens or stops: the durable row first, then Redis. `acknowledged` of `of` buckets heard it, and of no later act before. */
   control(
     activityId: string,
     to: SaleState,

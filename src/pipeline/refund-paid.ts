@@ -1,4 +1,5 @@
-import type { PaymentRecords, RefundDecided } from '../core/payment.js'
+import type { RefundDecided } from '../core/payment.js'
+import type { PaymentRecords } from '../core/reconcile.js'
 import type { RefundQuestion } from '../payment/refunds.js'
 import type { OrderSagaParts } from './order-saga.js'
 

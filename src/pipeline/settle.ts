@@ -1,22 +1,10 @@
 import type { OrderBook, Verdict } from '../core/order-book.js'
-import { moveTo } from '../core/standing.js'
-import type { Batch, Move, Moved, Reservation } from '../core/types.js'
+import { movesOf } from '../core/standing.js'
+import type { Batch, Move, Moved } from '../core/types.js'
 
 interface Stock {
   move(moves: readonly Move[]): Promise<readonly Moved[]>
   delivered(batch: Batch, outcome: 'settled'): Promise<void>
-}
-
-/** What Redis has to be told of the database's verdicts. */
-export function movesOf(
-  reservations: readonly Reservation[],
-  verdicts: readonly Verdict[],
-): readonly Move[] {
-  const byNumber = new Map(reservations.map((r) => [r.orderNo, r]))
-  return verdicts.flatMap((verdict) => {
-    const reservation = byNumber.get(verdict.orderNo)
-    return reservation ? [moveTo(verdict, reservation)] : []
-  })
 }
 
 /**
@@ -30,12 +18,8 @@ export async function settle(
   batches: readonly Batch[],
   verdicts: readonly Verdict[],
 ): Promise<void> {
-  await stock.move(
-    movesOf(
-      batches.flatMap((b) => b.reservations),
-      verdicts,
-    ),
-  )
+  const reservations = batches.flatMap((b) => b.reservations)
+  await stock.move(movesOf(verdicts, reservations))
   const closed = verdicts.filter((v) => v.status === 'closed').map((v) => v.orderNo)
   if (closed.length > 0) await orders.released(closed)
   for (const batch of batches) await stock.delivered(batch, 'settled')

@@ -1,3 +1,4 @@
+import { REFUNDED } from '../core/standing.js'
 import type { OrderLine, PaymentLine, RecordLine } from './certificate-lines.js'
 
 /**
@@ -43,7 +44,7 @@ export interface Numbered {
 export type Broken = (law: Law, what: string) => void
 
 export function holdsUnits(order: OrderLine): boolean {
-  return order.status !== 'closed' || order.reason === 'refunded'
+  return order.status !== 'closed' || order.reason === REFUNDED
 }
 
 /**
@@ -63,7 +64,7 @@ export function compareRecord({ order, record }: Numbered, broken: Broken): void
     if (record) broken('order-missing', `Redis: ${record.state}; database: no row`)
     return
   }
-  const refunded = order.status === 'closed' && order.reason === 'refunded'
+  const refunded = order.status === 'closed' && order.reason === REFUNDED
   const state = refunded ? 'refunded' : order.status
   if (!AGREES[state]?.includes(record?.state ?? null))
     broken(

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto'
 import * as check from '../core/check.js'
 import type { OrderRow } from '../core/order-book.js'
-import type { PaymentRow } from '../core/payment.js'
-import type { Seal } from '../core/reconcile.js'
+import type { PaymentRow, Seal } from '../core/reconcile.js'
 import type { ReservationRecord } from '../core/types.js'
 
 /** The first line: what the export is of. */

@@ -1,6 +1,6 @@
 import { pause } from '../core/background.js'
 import type { OrderBook, OrderRow } from '../core/order-book.js'
-import type { PaymentRecords, PaymentRow } from '../core/payment.js'
+import type { PaymentRecords, PaymentRow } from '../core/reconcile.js'
 import type { SkuRef } from '../core/types.js'
 import { type FindingList, MAX_LISTED } from './finding-list.js'
 import { type Finding, findingOf, type SaleFindingKind } from './findings.js'

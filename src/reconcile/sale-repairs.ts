@@ -1,7 +1,8 @@
 import type { OrderBook } from '../core/order-book.js'
 import type { ReconcilableStock } from '../core/reconcile.js'
+import { movesOf } from '../core/standing.js'
 import type { Finding, Repaired } from './findings.js'
-import { movesOf, reservationOf } from './moves.js'
+import { reservationOf } from './moves.js'
 import type { RepairParts } from './repairs.js'
 
 type Status = Repaired['status']

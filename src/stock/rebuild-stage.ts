@@ -1,6 +1,7 @@
 import * as check from '../core/check.js'
 import { FlashSaleError } from '../core/errors.js'
 import type { OrderBook, OrderRow } from '../core/order-book.js'
+import { standing } from '../core/standing.js'
 import type { SkuRef } from '../core/types.js'
 import type { RebuildKeys } from '../redis/keys.js'
 import type { ScriptReply, ScriptRunner } from '../redis/run-script.js'
@@ -81,15 +82,15 @@ export async function stageSku(
   return { total, ...sums, stockFields }
 }
 
+const STATE = { confirmed: 'c', paid: 'p', closed: 'r' } as const
+
 /** What Redis keeps of an order. The token that was used is not known any more; its buyer is barred by his order. */
 function keptOf(row: OrderRow): { readonly state: 'c' | 'p' | 'r'; readonly args: string[] } {
   const orderNo = check.id(row.orderNo, 'orderNo of an order')
   const userId = check.id(row.userId, 'userId of an order')
   const quantity = check.int(row.quantity, 'quantity of an order', 1, 1_000)
   const at = check.instant(row.reservedAt, 'reservedAt of an order')
-  // A refund closes a paid order; whether its units go back on sale is decided by a top-up, and until then they are sold.
-  const refunded = row.status === 'closed' && row.reason === 'refunded'
-  const state = row.status === 'paid' || refunded ? 'p' : row.status === 'confirmed' ? 'c' : 'r'
+  const state = STATE[standing(row)]
   const reason = tombstone(row.reason ?? 'closed')
   const record = `${state}|${orderNo}|${quantity}|${at}|`
   return { state, args: [userId, orderNo, record, state === 'r' ? reason : ''] }

@@ -2,6 +2,7 @@ import * as check from '../core/check.js'
 import { FlashSaleError } from '../core/errors.js'
 import type { ManualTask, OrderBook, OrderRow, OwedRelease, Verdict } from '../core/order-book.js'
 import type { ActivityControl } from '../core/ports.js'
+import { REFUNDED } from '../core/standing.js'
 import type { Activity, Audit, DbNumbers, Reservation, SkuRef } from '../core/types.js'
 import { MemoryReleases } from './orders/memory-releases.js'
 import { amountOf, liveUnits, type Stock, skuKey, stocksOf, verdictOf } from './orders/rows.js'
@@ -264,7 +265,7 @@ function distinct(reservations: readonly Reservation[]): readonly Reservation[] 
 
 /** `refunded` is not for the taking: such a row keeps its units. */
 function reasonOf(reason: string): string {
-  if (reason === 'refunded') check.fail('BAD_INPUT', 'reason', "other than 'refunded'", reason)
+  if (reason === REFUNDED) check.fail('BAD_INPUT', 'reason', "other than 'refunded'", reason)
   return check.text(reason, 'reason', 200)
 }
 

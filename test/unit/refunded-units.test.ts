@@ -1,11 +1,12 @@
 import type { Move, OrderRow, Queue, Reservation, Verdict } from 'flash-sale-kit'
 import { orderSaga } from 'flash-sale-kit'
 import { describe, expect, it } from 'vitest'
+import { movesOf } from '../../src/core/standing.js'
 import { closeUnbooked } from '../../src/payment/close.js'
 import type { Parts } from '../../src/payment/parts.js'
 import { deliverTo } from '../../src/pipeline/deliver.js'
-import { movesOf } from '../../src/pipeline/settle.js'
-import { movesOf as repairs, toRow } from '../../src/reconcile/moves.js'
+import { settle } from '../../src/pipeline/settle.js'
+import { toRow } from '../../src/reconcile/moves.js'
 import { catchUp } from '../../src/reconcile/rebuild-compare.js'
 
 const ref = { activityId: 'a', skuId: 's' }
@@ -28,8 +29,18 @@ const said = (moves: readonly Move[]) => moves.map((m) => `${m.reservation.order
 
 /** A failover, or a call that was lost, and Redis does not know of the payment: its units are sold all the same. */
 describe('the units of a refunded order stay sold', () => {
-  it('when a message comes twice, or a batch is closed as lost', () => {
-    expect(said(movesOf(both, verdicts))).toEqual(['1 paid', '2 released'])
+  it('when a message comes twice, or a batch is closed as lost', async () => {
+    const moves: Move[] = []
+    const stock = {
+      move: async (some: readonly Move[]) => {
+        moves.push(...some)
+        return []
+      },
+      delivered: async () => {},
+    }
+    const batch = { schema: 1, batchId: 'b', ...ref, reservations: both } as const
+    await settle(stock, { released: async () => {} }, [batch], verdicts)
+    expect(said(moves)).toEqual(['1 paid', '2 released'])
   })
 
   it('when a send is rejected', async () => {
@@ -41,7 +52,7 @@ describe('the units of a refunded order stay sold', () => {
   })
 
   it('when the reconciler repairs', () => {
-    expect(said(repairs(verdicts, both))).toEqual(['1 paid', '2 released'])
+    expect(said(movesOf(verdicts, both))).toEqual(['1 paid', '2 released'])
     expect(said(rows.map((r) => toRow({ row: r, record: null } as never)))).toEqual([
       '1 paid',
       '2 released',

@@ -1,7 +1,8 @@
 import type { OrderRow } from '../../core/order-book.js'
+import { NO_CURRENCY } from '../../core/standing.js'
 import type { Reservation } from '../../core/types.js'
 import type { Order } from './hooks.js'
-import { liveKeyOf, NO_CURRENCY, type OnePer, skuKeyOf } from './rows.js'
+import { liveKeyOf, type OnePer, skuKeyOf } from './rows.js'
 import type { Stock } from './stock-rows.js'
 
 /** A row that stands already: by this number, or by this buyer. */

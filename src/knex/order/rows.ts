@@ -47,9 +47,6 @@ const ORDER_COLUMNS: readonly Column[] = [
 export const ORDER_SELECT =
   'order_no, activity_id, sku_id, user_id, quantity, bucket, version, status, reason, amount_minor, currency, pay_by, payload, reserved_at'
 
-/** ISO 4217 for "no currency": a reservation closed without a stock row has no price. */
-export const NO_CURRENCY = 'XXX'
-
 /** A row to insert: confirmed or paid under its live key, or closed with a reason and without one. */
 export type NewRow =
   | { readonly order: Order; readonly liveKey: string; readonly paid?: true }

@@ -1,4 +1,4 @@
-import type { PaymentRow } from '../../core/payment.js'
+import type { PaymentRow } from '../../core/reconcile.js'
 import type { SkuRef } from '../../core/types.js'
 import type { Database } from '../sql/database.js'
 import { PAYMENT_SELECT, paymentRecord, storedPayment } from './rows.js'

@@ -7,11 +7,11 @@ import type {
   OverdueOrder,
   PaymentBook,
   PaymentOpened,
-  PaymentRow,
   RefundDecided,
   RefundJob,
   StoredPayment,
 } from '../../core/payment.js'
+import type { PaymentRow } from '../../core/reconcile.js'
 import type { Json, SkuRef } from '../../core/types.js'
 import { orderNos } from '../order/input.js'
 import type { OnePer } from '../order/rows.js'

@@ -1,7 +1,7 @@
 import type { OrderRow } from '../../core/order-book.js'
 import type { Capture, LatePayment, PaymentMisfit } from '../../core/payment.js'
+import { NO_CURRENCY } from '../../core/standing.js'
 import { UNPAID } from '../../core/unpaid.js'
-import { NO_CURRENCY } from '../order/rows.js'
 
 /** Where money belongs, as far as order and amount can say. */
 export type Place =

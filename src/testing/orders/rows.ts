@@ -1,4 +1,5 @@
 import type { OrderRow, Verdict } from '../../core/order-book.js'
+import { NO_CURRENCY, standing } from '../../core/standing.js'
 import type { Activity, Reservation, SkuRef } from '../../core/types.js'
 
 /** A stock row: the terms of a version, and what is left of its units. */
@@ -23,16 +24,16 @@ export function stocksOf(activity: Activity): readonly Stock[] {
   }))
 }
 
-/** The price of the reservation's own version; without one, none (XXX is ISO 4217's code for no currency). */
+/** The price of the reservation's own version; without one, none. */
 export function amountOf(r: Reservation, stock: Stock | undefined, now: number) {
-  if (stock?.version !== r.version) return { amountMinor: 0, currency: 'XXX', payBy: now }
+  if (stock?.version !== r.version) return { amountMinor: 0, currency: NO_CURRENCY, payBy: now }
   const { priceMinor, currency, payWithinMs } = stock
   return { amountMinor: r.quantity * priceMinor, currency, payBy: now + payWithinMs }
 }
 
 /** Orders closed as `refunded` keep their units until a top-up. */
 export function liveUnits(rows: readonly OrderRow[]): number {
-  const live = rows.filter((row) => row.status !== 'closed' || row.reason === 'refunded')
+  const live = rows.filter((row) => standing(row) !== 'closed')
   return live.reduce((sum, row) => sum + row.quantity, 0)
 }
 

@@ -1,10 +1,5 @@
 import type { OrderBook } from '../../core/order-book.js'
-import type {
-  PaymentBook,
-  PaymentNotice,
-  PaymentProvider,
-  PaymentRecords,
-} from '../../core/payment.js'
+import type { PaymentBook, PaymentNotice, PaymentProvider } from '../../core/payment.js'
 import type {
   ActivityControl,
   ActivityStore,
@@ -13,7 +8,7 @@ import type {
   RedisLike,
 } from '../../core/ports.js'
 import type { Queue } from '../../core/queue.js'
-import type { Ledger, ReconcilableStock } from '../../core/reconcile.js'
+import type { Ledger, PaymentRecords, ReconcilableStock } from '../../core/reconcile.js'
 import type { Audit, OrderResult, SaleState, SkuRef, Submitted } from '../../core/types.js'
 
 /** What one process of the host is given: clients of the simulated services. */

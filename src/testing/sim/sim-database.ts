@@ -1,5 +1,6 @@
 import { FlashSaleError } from '../../core/errors.js'
 import type { OrderRow, Verdict } from '../../core/order-book.js'
+import { NO_CURRENCY, REFUNDED } from '../../core/standing.js'
 import type { Activity, DbNumbers, Reservation, SkuRef } from '../../core/types.js'
 
 /** Rules of the database that a run may do without, to see what then breaks. */
@@ -155,10 +156,6 @@ export class SimDatabase {
     this.owed.set(reservation.orderNo, { reservation, reason, dueAt: this.now() + 15_000 })
   }
 }
-
-const REFUNDED = 'refunded'
-/** Of a row that was closed without a price. */
-export const NO_CURRENCY = 'XXX'
 
 /** What Redis says of it: the units of a refunded order are as sold as before. */
 export function standingOf({ status, reason }: OrderRow): OrderRow['status'] {

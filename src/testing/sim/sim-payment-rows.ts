@@ -6,7 +6,7 @@ import type {
   RefundState,
   StoredPayment,
 } from '../../core/payment.js'
-import { NO_CURRENCY } from './sim-database.js'
+import { NO_CURRENCY } from '../../core/standing.js'
 
 /** Later than any instant: nobody looks again by himself. */
 export const NEVER = Number.MAX_SAFE_INTEGER
