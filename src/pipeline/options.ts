@@ -6,7 +6,7 @@ import type { Json, SkuRef } from '../core/types.js'
 import type { BackpressureGate } from '../gate/backpressure-gate.js'
 import type { RateLimiter } from '../gate/rate-limiter.js'
 import type { MessageKey } from '../queue/message-mac.js'
-import type { StockBucketOptions } from '../stock/stock-bucket.js'
+import type { StockBucketOptions } from '../stock/options.js'
 import type { TokenIssuer } from '../token/token-issuer.js'
 
 /** Who buys, from the host's session and connection; never from the body of the request. */

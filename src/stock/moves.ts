@@ -5,6 +5,7 @@ import { skuKeys } from '../redis/keys.js'
 import type { ScriptRunner } from '../redis/run-script.js'
 import { move } from '../redis/scripts.generated.js'
 import { tombstone } from './reason.js'
+import { warmed } from './warmed.js'
 
 const LETTER = { confirmed: 'c', paid: 'p', released: 'r' } as const
 const CODES: readonly (Moved | undefined)[] = [
@@ -58,11 +59,7 @@ async function moveSome(
     { count: group.length },
     { args: group.flatMap((m) => m.args) },
   )
-  if (reply[0] === -1)
-    throw new FlashSaleError(
-      'NOT_WARMED',
-      `the keys of ${activityId} are missing or not of one piece`,
-    )
+  warmed(reply, activityId)
   const codes = String(reply[1])
     .split(' ')
     .map((code) => CODES[Number(code)])

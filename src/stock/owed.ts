@@ -5,7 +5,9 @@ import type { Batch, Delivered } from '../core/types.js'
 import { tagKeys } from '../redis/keys.js'
 import type { ScriptRunner } from '../redis/run-script.js'
 import { delivered, overdue, takeOwed } from '../redis/scripts.generated.js'
+import { moveAll } from './moves.js'
 import { lookUp } from './records.js'
+import { warmed } from './warmed.js'
 
 /** A batch that the queue may not have (`send`), or that nobody confirmed for `closeAfterMs` (`close`). */
 export interface OwedBatch {
@@ -48,12 +50,7 @@ export class OwedBatches {
     o: { leaseMs: number; limit: number },
   ): Promise<readonly OwedBatch[]> {
     const args = { leaseMs: o.leaseMs, closeAfterMs: this.closeAfterMs, limit: o.limit }
-    const reply = await this.runner.run(takeOwed, tagKeys(activityId), args)
-    if (reply[0] === -1)
-      throw new FlashSaleError(
-        'NOT_WARMED',
-        `the keys of ${activityId} are missing or not of one piece`,
-      )
+    const reply = warmed(await this.runner.run(takeOwed, tagKeys(activityId), args), activityId)
     const owed: OwedBatch[] = []
     for (let i = 1; i + 3 < reply.length; i += 4) {
       const [due, batchId, bornAt, message] = reply.slice(i, i + 4).map(String) as Claimed
@@ -74,29 +71,37 @@ export class OwedBatches {
   /** Batches that nobody has closed though they were due to be so long ago. Claims nothing. */
   async overdue(activityId: string, lateMs: number): Promise<readonly OverdueBatch[]> {
     const args = { olderThanMs: this.closeAfterMs + lateMs, limit: LOOKED_AT }
-    const reply = await this.runner.run(overdue, tagKeys(activityId), args)
-    if (reply[0] === -1)
-      throw new FlashSaleError(
-        'NOT_WARMED',
-        `the keys of ${activityId} are missing or not of one piece`,
-      )
+    const reply = warmed(await this.runner.run(overdue, tagKeys(activityId), args), activityId)
     const words = String(reply[1]).split(' ')
     return words.flatMap((batchId, i) =>
       i % 2 === 0 && batchId !== '' ? [{ batchId, ageMs: Number(words[i + 1]) }] : [],
     )
   }
 
-  async strike(
+  /** What became of a batch, first to its reservations, then to the batch. */
+  async settle(batch: Batch, outcome: Delivered): Promise<void> {
+    if (typeof outcome === 'object') {
+      const closed = new Set(outcome.closed)
+      await moveAll(
+        this.runner,
+        batch.reservations.map((reservation) =>
+          closed.has(reservation.orderNo)
+            ? { to: 'released', reservation, reason: 'send-rejected' }
+            : // Not closed though every number has a row: another path has confirmed it, and may not have told Redis.
+              { to: 'confirmed', reservation },
+        ),
+      )
+    }
+    if (outcome === 'unknown') return
+    await this.strike(batch, outcome === 'accepted' ? 'accepted' : 'settled')
+  }
+
+  private async strike(
     batch: Pick<Batch, 'activityId' | 'batchId'>,
     outcome: 'accepted' | 'settled',
   ): Promise<void> {
     const args = { batchId: batch.batchId, outcome, closeAfterMs: this.closeAfterMs }
-    const [code] = await this.runner.run(delivered, tagKeys(batch.activityId), args)
-    if (code === -1)
-      throw new FlashSaleError(
-        'NOT_WARMED',
-        `the keys of ${batch.activityId} are missing or not of one piece`,
-      )
+    warmed(await this.runner.run(delivered, tagKeys(batch.activityId), args), batch.activityId)
   }
 
   /** The stored message holds all candidates; winners bear their number in the record. A batch with none held is done. */

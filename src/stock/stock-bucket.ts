@@ -1,8 +1,5 @@
 import * as check from '../core/check.js'
-import { FlashSaleError } from '../core/errors.js'
 import type { OrderBook } from '../core/order-book.js'
-import type { RedisLike } from '../core/ports.js'
-import { quiet } from '../core/quiet.js'
 import type { Fence, RedisStanding } from '../core/reconcile.js'
 import type {
   Activity,
@@ -18,57 +15,21 @@ import type {
   SkuRef,
 } from '../core/types.js'
 import { skuKeys, tagKeys } from '../redis/keys.js'
-import { type ScriptReply, ScriptRunner } from '../redis/run-script.js'
-import { control, numbers, topUp } from '../redis/scripts.generated.js'
+import { ScriptRunner } from '../redis/run-script.js'
+import { control, topUp } from '../redis/scripts.generated.js'
 import { candidate, type DeductRequest } from './candidate.js'
 import { Deductions, type DeductOutcome } from './deductions.js'
 import { moveAll } from './moves.js'
+import { type StockBucketOptions, settingsOf } from './options.js'
 import { checkDelivered, type OverdueBatch, type OwedBatch, OwedBatches } from './owed.js'
 import { type RebuildOptions, rebuild } from './rebuild.js'
 import { look } from './rebuild-look.js'
-import {
-  appliedTopUps,
-  type FoundRecord,
-  lookUp,
-  type ScanPage,
-  scanRecords,
-  scanTombstones,
-} from './records.js'
+import { readableRecords } from './records.js'
+import { saleNumbers } from './sale-numbers.js'
+import { appliedTopUps, type ScanPage, scanBuyers, scanRecords, scanTombstones } from './scan.js'
 import { SeenSeq } from './seen-seq.js'
 import { type WarmUpResult, warmUp } from './warm-up.js'
-
-export interface StockBucketOptions {
-  /** An ioredis client (5 or 6, also Cluster). The host opens and closes it. */
-  readonly redis: RedisLike
-  /**
-   * Sends a batch to the queue; called once for each batch that took units, several at a time.
-   *
-   * `'nothing-owed'` records no message: then a crash between the deduction and the host's own next step leaves units
-   * held by reservations that nobody carries on, until a reconciler finds them in the ledger.
-   */
-  readonly deliver: 'nothing-owed' | ((batch: Batch, signal: AbortSignal) => Promise<Delivered>)
-  /** Calls in one script. @defaultValue 256, which stays under 1 ms of Lua */
-  readonly maxBatch?: number
-  /** Bytes of one message. @defaultValue 262,144 */
-  readonly maxBatchBytes?: number
-  /** Calls of one SKU that may wait for the batch before them; beyond it `busy` without I/O. @defaultValue 2,000 */
-  readonly maxWaiting?: number
-  /** How long they may wait, in ms. @defaultValue 200 */
-  readonly maxWaitMs?: number
-  /** Deadline of one script, in ms; past it the outcome is `unknown`. @defaultValue 1,000 */
-  readonly timeoutMs?: number
-  /** Batches on their way to the queue at once. @defaultValue 16 */
-  readonly maxDeliveries?: number
-  /** Deadline of one delivery, in ms; past it the outcome is `unknown`. @defaultValue 500 (the source's send timeout) */
-  readonly deliverTimeoutMs?: number
-  /** How long a batch may be unconfirmed before its held numbers are to be closed, in ms. @defaultValue 600,000 */
-  readonly closeAfterMs?: number
-  /**
-   * Told of what went wrong where no caller hears of it: a delivery that threw, a batch whose message cannot be read (it
-   * stays owed), a batch that lost its message.
-   */
-  readonly onError?: (error: unknown) => void
-}
+import { warmed } from './warmed.js'
 
 /**
  * Stock of flash sales in Redis: every unit that leaves, leaves through one script.
@@ -85,33 +46,15 @@ export class StockBucket {
   private stopping: Promise<void> | null = null
 
   constructor(o: StockBucketOptions) {
-    check.object(o, 'options')
-    if (typeof o.redis?.evalsha !== 'function' || typeof o.redis.eval !== 'function')
-      check.fail('BAD_OPTION', 'option redis', 'a client with evalsha and eval', o.redis)
-    if (o.deliver !== 'nothing-owed' && typeof o.deliver !== 'function')
-      check.fail('BAD_OPTION', 'option deliver', "a function or 'nothing-owed'", o.deliver)
-    const deliverTimeoutMs = check.option(o.deliverTimeoutMs, 'deliverTimeoutMs', 500, 1, 60_000)
-    const closeAfterMs = check.option(o.closeAfterMs, 'closeAfterMs', 600_000, 1_000, 86_400_000)
-    this.runner = new ScriptRunner(
-      o.redis,
-      check.option(o.timeoutMs, 'timeoutMs', 1_000, 1, 60_000),
-    )
-    const onError = quiet('onError', o.onError)
+    const { redis, timeoutMs, closeAfterMs, onError, ...deductions } = settingsOf(o)
+    this.runner = new ScriptRunner(redis, timeoutMs)
     this.owed = new OwedBatches(this.runner, closeAfterMs, onError)
     this.deductions = new Deductions({
+      ...deductions,
+      onError,
       runner: this.runner,
       seen: this.seen,
-      deliver: o.deliver,
-      delivered: (batch, outcome) => this.settle(batch, outcome),
-      onError,
-      maxBatch: check.option(o.maxBatch, 'maxBatch', 256, 1, 1_000),
-      maxBatchBytes: check.option(o.maxBatchBytes, 'maxBatchBytes', 262_144, 2_048, 262_144),
-      maxWaiting: check.option(o.maxWaiting, 'maxWaiting', 2_000, 1, 1_000_000),
-      maxWaitMs: check.option(o.maxWaitMs, 'maxWaitMs', 200, 1, 60_000),
-      maxDeliveries: check.option(o.maxDeliveries, 'maxDeliveries', 16, 1, 1_000),
-      deliverTimeoutMs,
-      // The sender's own attempt comes first; the relay takes over well after its deadline.
-      owedAfterMs: deliverTimeoutMs + 1_500,
+      delivered: (batch, outcome) => this.owed.settle(batch, outcome),
     })
   }
 
@@ -264,7 +207,7 @@ export class StockBucket {
     check.keyId(batch.activityId, 'batch.activityId')
     check.id(batch.batchId, 'batch.batchId')
     check.array(batch.reservations, 'batch.reservations')
-    await this.settle(batch, checkDelivered(outcome))
+    await this.owed.settle(batch, checkDelivered(outcome))
   }
 
   /** What Redis remembers of a buyer, `none` if nothing. */
@@ -272,11 +215,9 @@ export class StockBucket {
     ref: SkuRef,
     userId: string | bigint,
   ): Promise<(ReservationRecord & { readonly reason: string | null }) | 'none' | 'not-warmed'> {
-    const found = await lookUp(this.runner, check.skuRef(ref), [
-      { userId: check.userIdOf(userId), orderNo: '' },
-    ])
-    if (found === 'not-warmed') return found
-    return readable(found[0] ?? null, userId) ?? 'none'
+    const asked = [{ userId: check.userIdOf(userId), orderNo: '' }]
+    const found = await readableRecords(this.runner, check.skuRef(ref), asked)
+    return found === 'not-warmed' ? found : (found[0] ?? 'none')
   }
 
   /** Reservations as Redis remembers them, in the order asked; null for a number that it does not know of that buyer. */
@@ -289,9 +230,7 @@ export class StockBucket {
       check.object(n, `numbers[${i}]`)
       return { userId: check.userIdOf(n.userId), orderNo: check.id(n.orderNo, 'orderNo') }
     })
-    const found = await lookUp(this.runner, check.skuRef(ref), asked)
-    if (found === 'not-warmed') return found
-    return found.map((record, i) => readable(record, asked[i]?.userId))
+    return readableRecords(this.runner, check.skuRef(ref), asked)
   }
 
   /** A page of all reservations of an SKU; begin with cursor `'0'`, end when `next` is null. A row may come twice. */
@@ -336,36 +275,12 @@ export class StockBucket {
   /** Everybody whose reservation of an SKU is not released; null when they are more than `limit`. */
   async buyers(ref: SkuRef, limit: number): Promise<ReadonlySet<string> | null> {
     check.int(limit, 'limit', 1, 10_000_000)
-    const users = new Set<string>()
-    for (let cursor: string | null = '0'; cursor !== null; ) {
-      const page: ScanPage = await this.scan(ref, cursor)
-      for (const row of page.rows) if (row.state !== 'released') users.add(row.userId)
-      if (users.size > limit) return null
-      cursor = page.next
-    }
-    return users
+    return scanBuyers(this.runner, check.skuRef(ref), limit)
   }
 
   /** @throws FlashSaleError `NOT_WARMED` when keys are missing or not of one piece, `CORRUPT` when they do not add up */
   async numbers(ref: SkuRef): Promise<SaleNumbers> {
-    const { activityId, skuId } = check.skuRef(ref)
-    const reply = warmed(await this.runner.run(numbers, skuKeys(activityId, skuId), {}), activityId)
-    const [total, available, frozen, sold, pending, over, waiting, owed] = reply
-      .slice(1, 9)
-      .map(Number)
-    const state = reply[9] === 'open' ? 'open' : 'stopped'
-    return {
-      total,
-      available,
-      frozen,
-      sold,
-      pending,
-      over,
-      waiting,
-      owed,
-      state,
-      version: String(reply[10]),
-    } as SaleNumbers
+    return saleNumbers(this.runner, check.skuRef(ref))
   }
 
   /** Takes no more deductions and waits for those begun, at most `drainMs` (default 5,000). Idempotent. */
@@ -379,47 +294,9 @@ export class StockBucket {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stop()
   }
-
-  private async settle(batch: Batch, outcome: Delivered): Promise<void> {
-    if (typeof outcome === 'object') {
-      const closed = new Set(outcome.closed)
-      await this.move(
-        batch.reservations.map((reservation) =>
-          closed.has(reservation.orderNo)
-            ? { to: 'released', reservation, reason: 'send-rejected' }
-            : // Not closed though every number has a row: another path has confirmed it, and may not have told Redis.
-              { to: 'confirmed', reservation },
-        ),
-      )
-    }
-    if (outcome === 'unknown') return
-    await this.owed.strike(batch, outcome === 'accepted' ? 'accepted' : 'settled')
-  }
 }
 
 function cursorOf(cursor: string): string {
   if (typeof cursor === 'string' && /^\d{1,20}$/.test(cursor)) return cursor
   return check.fail('BAD_INPUT', 'cursor', "'0' or the next of the page before", cursor)
-}
-
-/** @throws FlashSaleError `CORRUPT` for a record that nobody can read */
-function readable(
-  found: FoundRecord | 'strange' | null,
-  userId: string | bigint | undefined,
-): FoundRecord | null {
-  if (found === 'strange')
-    throw new FlashSaleError('CORRUPT', `the record of buyer ${userId} cannot be read`)
-  return found
-}
-
-/** @throws FlashSaleError `NOT_WARMED` or `CORRUPT` */
-function warmed(reply: ScriptReply, activityId: string): ScriptReply {
-  if (reply[0] === -1)
-    throw new FlashSaleError(
-      'NOT_WARMED',
-      `the keys of ${activityId} are missing or not of one piece`,
-    )
-  if (reply[0] === -8)
-    throw new FlashSaleError('CORRUPT', `the numbers of ${activityId} do not add up`)
-  return reply
 }

@@ -14,7 +14,8 @@ async function openRocketmq(): Promise<Broker> {
     const group = `${topic}-workers`
     await broker.createTopic(topic, { type: 'FIFO' })
     await broker.createGroup(group)
-    return { kind: 'rocketmq', endpoints: broker.endpoints, topic, group }
+    const { endpoints, metricsUrl } = broker
+    return { kind: 'rocketmq', endpoints, topic, group, metricsUrl }
   }
   return Object.assign(broker, { queue })
 }

@@ -18,7 +18,6 @@ import {
   oldestUnconfirmed,
   type PaymentNotice,
   Payments,
-  type Probe,
   poolWaits,
   queueLag,
   RateLimiter,
@@ -76,7 +75,9 @@ const sale = new FlashSale({
   }),
   backpressure: new BackpressureGate({
     probes: [
-      ...lagProbes(),
+      queueLag(queue),
+      // Kafka does not know how old its oldest message is.
+      config.queue.kind === 'kafka' ? stalledQueue(queue) : oldestUnconfirmed(queue),
       poolWaits(knex.client.pool),
       eventLoopDelay({ high: 1_000, low: 200 }), // a machine of two cores that runs all the servers too
     ],
@@ -187,16 +188,6 @@ process.once('SIGTERM', async () => {
   redis.disconnect()
   console.log('stopped')
 })
-
-/**
- * RocketMQ knows no lag before the group has consumed for the first time, and a gate that nobody tells stays shut; Kafka does
- * not know how old its oldest message is.
- */
-function lagProbes(): Probe[] {
-  const { kind } = config.queue
-  if (kind === 'rocketmq') return []
-  return [queueLag(queue), kind === 'kafka' ? stalledQueue(queue) : oldestUnconfirmed(queue)]
-}
 
 /** An address of each buyer's own. */
 function addressOf(userId: string): string {

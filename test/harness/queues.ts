@@ -9,6 +9,8 @@ export type QueueAddress =
       readonly endpoints: string
       readonly topic: string
       readonly group: string
+      /** Without it its lag is unknown. */
+      readonly metricsUrl?: string
     }
   | {
       readonly kind: 'kafka'
@@ -26,8 +28,8 @@ export async function openQueue(address: QueueAddress, redis: RedisLike): Promis
       return new RedisStreamQueue({ redis, claimAfterMs: 2_000 })
     case 'rocketmq': {
       const { RocketmqQueue } = await import('flash-sale-kit/rocketmq')
-      const { endpoints, topic, group } = address
-      return new RocketmqQueue({ endpoints, topic, group, invisibleMs: 10_000 })
+      const { kind: _, ...named } = address
+      return new RocketmqQueue({ ...named, invisibleMs: 10_000 })
     }
     case 'kafka': {
       const [{ KafkaQueue }, { Kafka, logLevel }] = await Promise.all([

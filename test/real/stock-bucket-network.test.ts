@@ -1,7 +1,7 @@
 import type { RedisOptions } from 'ioredis'
 import { afterEach, describe, expect, it } from 'vitest'
 import { deduct, move } from '../../src/redis/scripts.generated.js'
-import type { StockBucketOptions } from '../../src/stock/stock-bucket.js'
+import type { StockBucketOptions } from '../../src/stock/options.js'
 import { until } from '../harness/net.js'
 import { freshRedis } from '../harness/redis.js'
 import { startRedis } from '../harness/services.js'

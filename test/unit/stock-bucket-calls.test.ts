@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest'
 import type { RedisLike } from '../../src/core/ports.js'
 import type { Delivered } from '../../src/core/types.js'
-import { StockBucket, type StockBucketOptions } from '../../src/stock/stock-bucket.js'
+import type { StockBucketOptions } from '../../src/stock/options.js'
+import { StockBucket } from '../../src/stock/stock-bucket.js'
 import { mockRedis } from '../harness/redis.js'
 import { REF, sku, World } from '../suites/stock-bucket/world.js'
 

@@ -17,7 +17,8 @@ import {
   type DeductAnswer,
   readReply,
 } from '../../../src/stock/deduct-batch.js'
-import { StockBucket, type StockBucketOptions } from '../../../src/stock/stock-bucket.js'
+import type { StockBucketOptions } from '../../../src/stock/options.js'
+import { StockBucket } from '../../../src/stock/stock-bucket.js'
 
 export const REF = { activityId: 'a1', skuId: 's1' } as const
 export const HOUR = 3_600_000
