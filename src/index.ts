@@ -3,11 +3,21 @@ export { parseBatch } from './core/message.js'
 export type * from './core/order-book.js'
 export { newOrderNo } from './core/order-no.js'
 export type * from './core/outbox.js'
+export type { DueMessage, OutboxHandler } from './core/outbox.js'
 export type * from './core/payment.js'
 export type * from './core/ports.js'
 export type * from './core/queue.js'
 export type * from './core/reconcile.js'
 export type * from './core/saga.js'
+export type {
+  Probed,
+  SagaContext,
+  SagaDefinition,
+  SagaStep,
+  StepDone,
+  StepRefused,
+  StepResult,
+} from './core/saga.js'
 export type * from './core/types.js'
 export { ActivityGate, type ActivityGateOptions, type KnownActivity } from './gate/activity-gate.js'
 export {
@@ -42,7 +52,6 @@ export {
   type Once,
 } from './idempotency/idempotency-guard.js'
 export type { SqlRunner, SqlTransaction } from './idempotency/sql.js'
-export type { DueMessage, OutboxHandler } from './outbox/handler.js'
 export { OutboxDispatcher, type OutboxDispatcherOptions } from './outbox/outbox-dispatcher.js'
 export type { CancelQuestion, CloseAnswer } from './payment/close.js'
 export type { CreateQuestion, PaymentCreated } from './payment/create.js'
@@ -87,15 +96,6 @@ export {
   type CompensationSagaOptions,
   type ResumeHow,
 } from './saga/compensation-saga.js'
-export type {
-  Probed,
-  SagaContext,
-  SagaDefinition,
-  SagaStep,
-  StepDone,
-  StepRefused,
-  StepResult,
-} from './saga/definition.js'
 export type { Saga } from './saga/view.js'
 export type { DeductRequest } from './stock/candidate.js'
 export type { DeductOutcome } from './stock/deductions.js'

@@ -1,3 +1,4 @@
+import type { Handled } from './queue.js'
 import type { Json } from './types.js'
 
 /** Something to be told to the world once, if the transaction that wrote it commits. */
@@ -8,6 +9,26 @@ export interface OutboxMessage {
   readonly topic: string
   readonly payload: Json
 }
+
+/** A message as a handler sees it. */
+export interface DueMessage extends OutboxMessage {
+  /** How often it was taken, 1 the first time. */
+  readonly attempt: number
+}
+
+/**
+ * Sends messages of one topic. Returns what became of them: nothing or `ack` when all were sent, `retry` when none could
+ * be (the broker is away), or an answer for each in their order; `dead` is parked at once. After a throw the group is
+ * halved, again and again, until the message at fault is alone and the others are sent.
+ *
+ * A message may come again although it was sent: the receiver tells by `bizNo`. `signal` aborts when the handler has taken
+ * too long, when the messages are another process' by now, and when a `stop` has waited long enough.
+ */
+export type OutboxHandler = (
+  messages: readonly DueMessage[],
+  o: { readonly signal: AbortSignal },
+  // biome-ignore lint/suspicious/noConfusingVoidType: a handler that sent everything returns nothing
+) => Promise<void | Handled | readonly Handled[]>
 
 /** A message that is due, held by whoever took it. */
 export interface LeasedMessage {

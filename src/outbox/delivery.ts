@@ -1,9 +1,15 @@
 import { describe } from '../core/describe.js'
 import { parseJson } from '../core/json.js'
-import type { FailedMessage, LeasedMessage, Outbox } from '../core/outbox.js'
+import type {
+  DueMessage,
+  FailedMessage,
+  LeasedMessage,
+  Outbox,
+  OutboxHandler,
+} from '../core/outbox.js'
 import type { Handled } from '../core/queue.js'
 import { MAX_TRIES } from '../core/tries.js'
-import { call, type DueMessage, NoAnswer, type OutboxHandler } from './handler.js'
+import { call, NoAnswer } from './handler.js'
 import { Holding } from './holding.js'
 
 interface DeliveryOptions {

@@ -1,27 +1,7 @@
 import { within } from '../core/background.js'
 import { isHandled } from '../core/hand-over.js'
-import type { OutboxMessage } from '../core/outbox.js'
+import type { DueMessage, OutboxHandler } from '../core/outbox.js'
 import type { Handled } from '../core/queue.js'
-
-/** A message as a handler sees it. */
-export interface DueMessage extends OutboxMessage {
-  /** How often it was taken, 1 the first time. */
-  readonly attempt: number
-}
-
-/**
- * Sends messages of one topic. Returns what became of them: nothing or `ack` when all were sent, `retry` when none could
- * be (the broker is away), or an answer for each in their order; `dead` is parked at once. After a throw the group is
- * halved, again and again, until the message at fault is alone and the others are sent.
- *
- * A message may come again although it was sent: the receiver tells by `bizNo`. `signal` aborts when the handler has taken
- * too long, when the messages are another process' by now, and when a `stop` has waited long enough.
- */
-export type OutboxHandler = (
-  messages: readonly DueMessage[],
-  o: { readonly signal: AbortSignal },
-  // biome-ignore lint/suspicious/noConfusingVoidType: a handler that sent everything returns nothing
-) => Promise<void | Handled | readonly Handled[]>
 
 /** What a handler returned is no answer; whether anything was sent, nobody knows. */
 export class NoAnswer extends Error {

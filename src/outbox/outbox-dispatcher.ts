@@ -1,10 +1,9 @@
 import { every } from '../core/background.js'
 import * as check from '../core/check.js'
-import type { Outbox } from '../core/outbox.js'
+import type { Outbox, OutboxHandler } from '../core/outbox.js'
 import type { Background } from '../core/ports.js'
 import { quiet } from '../core/quiet.js'
 import { deliver } from './delivery.js'
-import type { OutboxHandler } from './handler.js'
 
 export interface OutboxDispatcherOptions {
   readonly outbox: Outbox

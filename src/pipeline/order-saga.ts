@@ -1,7 +1,7 @@
 import type { OrderBook } from '../core/order-book.js'
+import type { Probed, SagaDefinition, StepRefused, StepResult } from '../core/saga.js'
 import { moveTo } from '../core/standing.js'
 import type { Move, Moved, Reservation } from '../core/types.js'
-import type { Probed, SagaDefinition, StepRefused, StepResult } from '../saga/definition.js'
 
 /** An order to be taken back. */
 export interface OrderToUndo {

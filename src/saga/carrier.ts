@@ -1,10 +1,9 @@
 import { describe } from '../core/describe.js'
-import type { SagaPosition, SagaRow, SagaStore } from '../core/saga.js'
+import type { SagaContext, SagaDefinition, SagaPosition, SagaRow, SagaStore } from '../core/saga.js'
 import { BACKOFF_MS } from '../core/tries.js'
 import { attempt, type Outcome } from './attempt.js'
 import { backward, onward, type Place } from './course.js'
 import { decode, encode } from './data.js'
-import type { SagaContext, SagaDefinition } from './definition.js'
 import { holding } from './holding.js'
 
 interface CarrierOptions<D extends object> {

@@ -26,6 +26,19 @@ export {
   orderHooksSuite,
 } from './order-hooks-suite.js'
 export {
+  type OutboxHandlerFeature,
+  type OutboxHandlerUnderTest,
+  outboxHandlerSuite,
+} from './outbox-handler-suite.js'
+export {
+  type PaymentBooks,
+  type PaymentHooksFeature,
+  type PaymentHooksLike,
+  type PaymentHooksUnderTest,
+  type PaymentToBook,
+  paymentHooksSuite,
+} from './payment-hooks-suite.js'
+export {
   type ChannelFault,
   type ChannelMethod,
   type PaymentProviderFeature,
@@ -40,6 +53,12 @@ export {
   queueSuite,
 } from './queue-suite.js'
 export { RecordedEvents } from './recorded-events.js'
+export {
+  type SagaStepsFeature,
+  type SagaStepsUnderTest,
+  type SagaUnderTest,
+  sagaStepsSuite,
+} from './saga-steps-suite.js'
 export {
   type SandboxFault,
   SandboxPayments,

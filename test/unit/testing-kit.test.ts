@@ -11,10 +11,13 @@ import {
   MemoryOrderBook,
   orderBookSuite,
   orderHooksSuite,
+  outboxHandlerSuite,
+  paymentHooksSuite,
   paymentProviderSuite,
   queueSuite,
   RecordedEvents,
   SandboxPayments,
+  sagaStepsSuite,
 } from 'flash-sale-kit/testing'
 import RedisMock from 'ioredis-mock'
 import { afterEach, describe, expect, it, vi } from 'vitest'
@@ -34,6 +37,9 @@ describe('in production', () => {
     ['queueSuite', queueSuite([])],
     ['paymentProviderSuite', paymentProviderSuite([])],
     ['orderHooksSuite', orderHooksSuite([])],
+    ['paymentHooksSuite', paymentHooksSuite([])],
+    ['sagaStepsSuite', sagaStepsSuite([])],
+    ['outboxHandlerSuite', outboxHandlerSuite([])],
     ['orderBookSuite', orderBookSuite()],
     ['activityStoreSuite', activityStoreSuite()],
     ['activityControlSuite', activityControlSuite()],

@@ -1,5 +1,5 @@
 import type { Knex } from 'knex'
-import type { SagaContext, SagaDefinition } from '../../../src/saga/definition.js'
+import type { SagaContext, SagaDefinition } from '../../../src/core/saga.js'
 
 export interface Trip {
   /** Whether the last step refuses. */

@@ -1,11 +1,11 @@
 import type { Knex } from 'knex'
 import { afterAll, beforeAll } from 'vitest'
+import type { SagaDefinition, SagaStep } from '../../../src/core/saga.js'
 import { KnexOrderBook, KnexSagaStore } from '../../../src/knex/index.js'
 import {
   CompensationSaga,
   type CompensationSagaOptions,
 } from '../../../src/saga/compensation-saga.js'
-import type { SagaDefinition, SagaStep } from '../../../src/saga/definition.js'
 import { type DatabaseKind, type FreshDatabase, freshDatabase } from '../../harness/databases.js'
 
 export const AUDIT = { actor: 'op', reason: 'a test' } as const

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { SagaContext } from '../../../src/saga/definition.js'
+import type { SagaContext } from '../../../src/core/saga.js'
 import { broken, diary, refused, type SagaKit } from './kit.js'
 
 export function stepTests(kit: SagaKit): void {

@@ -1,6 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import type { SagaStore } from '../../../src/core/saga.js'
-import type { SagaContext } from '../../../src/saga/definition.js'
+import type { SagaContext, SagaStore } from '../../../src/core/saga.js'
 import type { Step } from './kit.js'
 
 /** Numbers from 0 to 1 that depend on the seed alone (mulberry32). */
