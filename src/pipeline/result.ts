@@ -9,8 +9,8 @@ interface Asked extends SkuRef {
 }
 
 /**
- * Redis answers first: while it holds a reservation only the database knows whether it is confirmed by now, and when Redis
- * is away, or not warmed (any more), the database answers by buyer.
+ * Redis answers first: while it holds a reservation only the database knows whether it is confirmed by now, of a paid order
+ * whether its money went back, and when Redis is away, or not warmed (any more), the database answers by buyer.
  */
 export async function resultOf(
   stock: StockBucket,
@@ -39,8 +39,12 @@ export async function resultOf(
       return row ? ofRow(row) : { status: 'queued', orderNo }
     }
     case 'confirmed':
-    case 'paid':
       return { status: state, orderNo }
+    case 'paid': {
+      // A refund closes the order in the database only: its units stay sold in Redis.
+      const [row] = await orders.find([orderNo]).catch(() => [])
+      return row ? ofRow(row) : { status: state, orderNo }
+    }
     case 'released':
       return { status: 'closed', orderNo, reason: record.reason ?? 'released' }
     default:

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { FlashSale, FlashSaleError, newOrderNo, type Queue } from 'flash-sale-kit'
 import { KnexOrderBook, type OrderHooks } from 'flash-sale-kit/knex'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { until } from '../../harness/net.js'
 import { AUDIT, type Backend, openShop, type Shop } from './shop.js'
 
@@ -512,6 +512,31 @@ export function flashSaleSuite(backend: () => Backend): void {
       if (won.status !== 'queued') throw new Error(won.status)
       const asked = { ...shop.ref, userId: 'u2', orderNo: won.orderNo }
       expect(await shop.sale.result(asked)).toEqual({ status: 'none' })
+    })
+
+    test('an order whose money went back is closed, though its units stay sold in Redis; without the database, paid', async () => {
+      const shop = await openShop(backend())
+      const won = await shop.buy('u1')
+      if (won.status !== 'queued') throw new Error(won.status)
+      const { orderNo } = won
+      const asked = { ...shop.ref, userId: 'u1', orderNo }
+      await running(shop)
+      await expectWhole(shop)
+      const [reservation] = await shop.orders.find([orderNo])
+      if (!reservation) throw new Error('no row')
+      await shop.sale.stock.move([{ to: 'paid', reservation }])
+      await shop.knex('seckill_order').where({ order_no: orderNo }).update({ status: 'PAID' })
+      expect(await shop.sale.result(asked)).toEqual({ status: 'paid', orderNo })
+
+      const refunded = { status: 'CLOSED', reason: 'refunded', live_key: null }
+      await shop.knex('seckill_order').where({ order_no: orderNo }).update(refunded)
+      const closed = { status: 'closed', orderNo, reason: 'refunded' }
+      expect(await shop.sale.result(asked)).toEqual(closed)
+      const { orderNo: _, ...byBuyer } = asked
+      expect(await shop.sale.result(byBuyer)).toEqual(closed)
+
+      vi.spyOn(shop.orders, 'find').mockRejectedValueOnce(new Error('away'))
+      expect(await shop.sale.result(asked)).toEqual({ status: 'paid', orderNo })
     })
 
     test('W0: a number that nobody knows is closed past the grace time, not polled for ever', async () => {
