@@ -1,15 +1,4 @@
-import { afterAll, beforeAll } from 'vitest'
-import { type FreshRedis, freshRedis } from '../harness/redis.js'
+import { useEmptyRedis } from '../harness/use-redis.js'
 import { tokenModel } from '../suites/token-model.js'
 
-let fresh: FreshRedis
-beforeAll(async () => {
-  fresh = await freshRedis()
-})
-afterAll(() => fresh.destroy())
-
-const open = async () => {
-  await fresh.redis.flushall()
-  return fresh.redis
-}
-tokenModel('real', open, { runs: 500 })
+tokenModel('real', useEmptyRedis(), { runs: 500 })
