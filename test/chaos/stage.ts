@@ -15,8 +15,9 @@ import { openSale, REF, type Sale } from './sale.js'
 import type { Scenario, ShopKind, Size } from './scenario.js'
 
 /** A broker of a run, and how each sale gets a topic of its own: what one leaves behind is no order of the next. */
-export interface Broker extends Pick<Server, 'kill' | 'restart' | 'stop'> {
-  queue(name: string): Promise<QueueAddress>
+export interface Broker extends Pick<Server, 'port' | 'kill' | 'restart' | 'stop'> {
+  /** @param through the port of a proxy before it */
+  queue(name: string, through: number): Promise<QueueAddress>
 }
 
 /** The servers that all plays of a run share. */
@@ -59,6 +60,7 @@ export class Stage {
       readonly server: DatabaseServer
     },
     readonly ground: Ground,
+    private readonly network: TcpProxy | null,
     private readonly addresses: Pick<ShopConfig, 'redis' | 'database' | 'queue'>,
     private readonly closers: (() => Promise<unknown>)[],
     readonly channels: PaymentChannels,
@@ -85,7 +87,13 @@ export class Stage {
       closers.push(async () => operator.disconnect())
       const sale = await openSale(operator, fresh.knex, size, scenario.window)
       closers.push(() => sale.stop())
-      const queue = await queueOf(needs.queue ?? 'memory', ground, name)
+      const kind = needs.queue ?? 'memory'
+      const network = kind === 'broker' ? await TcpProxy.to(brokerOf(ground).port) : null
+      if (network) closers.push(() => network.close())
+      const queue: QueueAddress =
+        kind === 'broker'
+          ? await brokerOf(ground).queue(name, (network as TcpProxy).port)
+          : { kind }
       const ports = () => stage.selling().map((s) => s.port)
       const channels = await PaymentChannels.open(ports)
       closers.push(() => channels.close())
@@ -100,7 +108,8 @@ export class Stage {
       }
       const addresses = { redis: redis.shops, database: address, queue }
       const stage: Stage = new Stage(
-        ...([size, sale, redis, database, ground, addresses, closers, channels, crowd] as const),
+        ...([size, sale, redis, database, ground, network, addresses] as const),
+        ...([closers, channels, crowd] as const),
       )
       closers.push(() => Promise.all(stage.shops.map((s) => s.process.stop())))
       const shops = scenario.shops ?? [{}, {}]
@@ -114,7 +123,12 @@ export class Stage {
   }
 
   get broker(): Broker {
-    if (this.ground.broker) return this.ground.broker
+    return brokerOf(this.ground)
+  }
+
+  /** Between the shops and the broker. */
+  get brokerProxy(): TcpProxy {
+    if (this.network) return this.network
     throw new Error('a scenario with a broker says so in `needs`')
   }
 
@@ -175,10 +189,9 @@ export class Stage {
   }
 }
 
-async function queueOf(kind: string, ground: Ground, name: string): Promise<QueueAddress> {
-  if (kind === 'memory' || kind === 'redis-streams') return { kind }
-  if (!ground.broker) throw new Error('this scenario needs a broker')
-  return ground.broker.queue(name)
+function brokerOf({ broker }: Ground): Broker {
+  if (broker) return broker
+  throw new Error('a scenario with a broker says so in `needs`')
 }
 
 /** What was opened last first; one that fails does not keep the others open. */

@@ -11,6 +11,9 @@ const SIZES: Readonly<Record<string, Partial<Size>>> = {
   'consumers-killed': { units: 200, buyers: 1_000, concurrency: 50 },
   'broker-killed': { units: 200, buyers: 400 },
   'broker-frozen': { units: 200, buyers: 400, outageMs: 8_000 },
+  'broker-slow': { units: 200, buyers: 400, outageMs: 3_000 },
+  'broker-cut': { units: 200, buyers: 400 },
+  'broker-replies-lost': { units: 200, buyers: 400, outageMs: 3_000 },
 }
 const named = brokerScenarios.map((scenario) => [scenario.name, scenario] as const)
 

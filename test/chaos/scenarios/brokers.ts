@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { TcpProxy } from '../../harness/tcp-proxy.js'
 import { REF } from '../sale.js'
 import type { Scenario, ShopKind } from '../scenario.js'
 import type { Stage } from '../stage.js'
@@ -69,4 +70,70 @@ const frozen: Scenario = {
   run: (stage) => outage(stage, 'SIGSTOP', () => stage.broker.kill('SIGCONT')),
 }
 
-export const brokerScenarios: readonly Scenario[] = [consumersKilled, killed, frozen]
+/** The network between shops and broker, while the broker is well. */
+function network(
+  o: Pick<Scenario, 'name' | 'about' | 'buyerSees'>,
+  disturb: (proxy: TcpProxy, stage: Stage) => Promise<void>,
+): Scenario {
+  return {
+    ...o,
+    needs: { queue: 'broker' },
+    size: { ...SIZE, outageMs: 5_000 },
+    shops: [SHOP, SHOP, CONSUMER, CONSUMER],
+    async run(stage) {
+      const { brokerProxy } = stage
+      await stage.sold(1 / 6)
+      await stage.during(() => disturb(brokerProxy, stage))
+      brokerProxy.pass()
+    },
+  }
+}
+
+const slow = network(
+  {
+    name: 'broker-slow',
+    about: 'every answer of the broker 300 ms later, for some seconds; 5 % of the sends fail',
+    buyerSees: '`queued`, later than usual',
+  },
+  async (proxy, stage) => {
+    proxy.delay(300)
+    await stage.outage()
+  },
+)
+
+const cut = network(
+  {
+    name: 'broker-cut',
+    about:
+      'all connections to the broker are reset and none accepted for 1.5 s; then silence for 7 s; 5 % of the sends fail',
+    buyerSees: '`queued`, and his result afterwards; after some seconds `busy`',
+  },
+  async (proxy) => {
+    proxy.cut()
+    await sleep(1_500)
+    proxy.pass()
+    await sleep(500)
+    proxy.hold()
+    await sleep(7_000)
+  },
+)
+
+const repliesLost = network(
+  {
+    name: 'broker-replies-lost',
+    about:
+      'every fifth send arrives, and its connection breaks in place of the answer; 5 % of the sends fail',
+    buyerSees:
+      '`queued`: the batch is sent again, and the row decides which of its messages counts',
+  },
+  async (proxy, stage) => {
+    proxy.swallowReply({ matching: /batchId/, always: true, share: 0.2 })
+    await stage.outage()
+    stage.expect(proxy.counts.swallowed > 0, 'no reply was lost')
+  },
+)
+
+export const brokerScenarios: readonly Scenario[] = [
+  ...[consumersKilled, killed, frozen],
+  ...[slow, cut, repliesLost],
+]
