@@ -1,4 +1,6 @@
 import { createHmac, randomBytes } from 'node:crypto'
+import { Agent, request } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Activity } from 'flash-sale-kit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { demoActivity } from '../../examples/express/operate.js'
@@ -280,6 +282,29 @@ export function exampleShop(o: {
     if (!o.hasShopTable) return
     const shops: readonly string[] = await database.knex('shop_order').pluck('order_no')
     expect([...confirmedNumbers].filter((orderNo) => !shops.includes(orderNo))).toEqual([])
+  })
+
+  it('SIGTERM: a request on a connection that was kept is answered, and told that it was the last', async () => {
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+    const get = () =>
+      new Promise<[status: number | undefined, connection: string | undefined, kept: boolean]>(
+        (resolve, reject) => {
+          const req = request(`${url}/result?activityId=none&skuId=none`, { agent }, (res) => {
+            res.resume().once('end', () => {
+              resolve([res.statusCode, res.headers.connection, req.reusedSocket])
+            })
+          })
+          req.once('error', reject).end()
+        },
+      )
+    const [status] = await get()
+    const ended = child.kill('SIGTERM')
+    await sleep(100) // it has begun to stop
+    expect(await get()).toEqual([status, 'close', true])
+    await ended
+    expect(await child.exited).toEqual({ code: 0, signal: null })
+    agent.destroy()
+    await startChild()
   })
 
   describe('without Redis', () => {
