@@ -123,3 +123,8 @@ export function rebuild(world: World, reopen: boolean): void {
     world.of('relay').sale.rebuild(SIM_REF.activityId, AUDIT, { waitMs: 0, reopen }),
   )
 }
+
+/** Whoever holds the lease looks after Redis. */
+export function guard(world: World, name: Name): void {
+  world.start(name, 'guards', () => world.of(name).sale.guard())
+}

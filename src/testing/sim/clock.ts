@@ -6,10 +6,16 @@ interface Timer {
   readonly fire: () => void
 }
 
+interface Repeated {
+  next: Timer | null
+}
+
 const real = {
   setImmediate: globalThis.setImmediate,
   setTimeout: globalThis.setTimeout,
   clearTimeout: globalThis.clearTimeout,
+  setInterval: globalThis.setInterval,
+  clearInterval: globalThis.clearInterval,
   now: Date.now,
   performanceNow: performance.now,
   abortTimeout: AbortSignal.timeout,
@@ -22,8 +28,8 @@ const BEGIN = 1_790_000_000_000
 const within = new AsyncLocalStorage<VirtualClock>()
 
 /**
- * The time of a run, for all that runs within {@link during}: `Date.now`, `performance.now`, `setTimeout`, `setImmediate`
- * and `AbortSignal.timeout`. It moves only when it is told to, and by a millisecond whenever somebody reads the date: so no two
+ * The time of a run, for all that runs within {@link during}: `Date.now`, `performance.now`, `setTimeout`, `setInterval`,
+ * `setImmediate` and `AbortSignal.timeout`. It moves only when it is told to, and by a millisecond whenever somebody reads the date: so no two
  * numbers are made in the same one, and their order does not depend on the chance in them.
  */
 export class VirtualClock {
@@ -50,6 +56,17 @@ export class VirtualClock {
 
   clear(timer: unknown): void {
     this.timers = this.timers.filter((t) => t !== timer)
+  }
+
+  /** What is returned stands for all of its timers. */
+  repeat(fire: () => void, ms: number): Repeated {
+    const repeated: Repeated = { next: null }
+    const again = () => {
+      repeated.next = this.set(again, ms)
+      fire()
+    }
+    repeated.next = this.set(again, ms)
+    return repeated
   }
 
   soon(fire: () => void): void {
@@ -115,11 +132,24 @@ function install(): void {
     within.getStore()?.clear(timer)
     real.clearTimeout(timer as NodeJS.Timeout)
   }
+  const setInterval = (fire: Callback, ms?: number, ...args: unknown[]) => {
+    const clock = within.getStore()
+    if (!clock) return real.setInterval(fire, ms, ...args)
+    const repeated = clock.repeat(() => fire(...args), ms ?? 0)
+    return Object.assign(repeated, { ref: () => repeated, unref: () => repeated })
+  }
+  const clearInterval = (repeated: unknown) => {
+    const clock = within.getStore()
+    if (clock) clock.clear((repeated as Repeated | undefined)?.next)
+    else real.clearInterval(repeated as NodeJS.Timeout)
+  }
   const setImmediate = (fire: Callback, ...args: unknown[]) => {
     const clock = within.getStore()
     return clock ? clock.soon(() => fire(...args)) : real.setImmediate(fire, ...args)
   }
-  Object.assign(globalThis, { setTimeout, clearTimeout, setImmediate })
+  Object.assign(globalThis, {
+    ...{ setTimeout, clearTimeout, setInterval, clearInterval, setImmediate },
+  })
   Date.now = () => {
     const clock = within.getStore()
     return clock ? ++clock.now : real.now()
@@ -135,8 +165,10 @@ function install(): void {
 }
 
 function uninstall(): void {
-  const { setTimeout, clearTimeout, setImmediate } = real
-  Object.assign(globalThis, { setTimeout, clearTimeout, setImmediate })
+  const { setTimeout, clearTimeout, setInterval, clearInterval, setImmediate } = real
+  Object.assign(globalThis, {
+    ...{ setTimeout, clearTimeout, setInterval, clearInterval, setImmediate },
+  })
   Date.now = real.now
   performance.now = real.performanceNow
   AbortSignal.timeout = real.abortTimeout

@@ -3,6 +3,7 @@ import {
   canHandOver,
   closeUnpaid,
   deduct,
+  guard,
   handOver,
   hasOwed,
   rebuild,
@@ -24,7 +25,7 @@ import type { World } from './world.js'
 /** What people, channels and timers do: small budgets of everything, as in the model of the protocol. */
 export class Deeds {
   private readonly budget = {
-    ...{ resend: 2, ask: 2, reconcile: 1, rebuild: 1, stop: 1, 'top up': 2 },
+    ...{ resend: 2, ask: 2, reconcile: 1, rebuild: 1, guard: 4, stop: 1, 'top up': 2 },
     ...{ unpaid: 2, pay: 1, 'check out': 3, 'pay open': 2, keep: 3, cancel: 1, refund: 2 },
   }
   private readonly clicks = new Map<string, number>()
@@ -45,6 +46,7 @@ export class Deeds {
     this.kinds = theme.kinds.filter((kind) => !without.includes(kind))
     if (theme.pays) this.budget.pay++
     if (theme.acts) this.budget.rebuild++
+    world.guarded = this.kinds.includes('guard')
   }
 
   act(): void {
@@ -68,6 +70,7 @@ export class Deeds {
     reconcile: () => reconcile(this.world),
     stop: () => stop(this.world),
     rebuild: () => rebuild(this.world, true),
+    guard: () => guard(this.world, this.guardian()),
     'top up': () => {
       const units = this.pick(2) === 0 ? 1 : -1
       topUp(this.world, this.app(), units, `op${this.budget['top up']}`)
@@ -87,7 +90,7 @@ export class Deeds {
       const [channel, notice] = this.one(this.outgoing())
       callBack(this.world, this.app(), { channel, notice, lie: this.pick(6) === 5 })
     },
-    keep: () => keep(this.world, this.pick(2) === 0 ? 'relay' : 'app2'),
+    keep: () => keep(this.world, this.guardian()),
     cancel: () => {
       const { orderNo, userId } = this.one(this.known())
       cancel(this.world, this.app(), orderNo, userId)
@@ -127,6 +130,7 @@ export class Deeds {
       case 'refund':
         return this.refundable().length > 0
       case 'keep':
+      case 'guard':
       case 'reconcile':
       case 'top up':
         return true
@@ -173,6 +177,10 @@ export class Deeds {
 
   private app(): Name {
     return this.pick(2) === 0 ? 'app1' : 'app2'
+  }
+
+  private guardian(): Name {
+    return this.pick(2) === 0 ? 'relay' : 'app2'
   }
 
   private click(app: Name, buyer: number): void {

@@ -13,6 +13,7 @@ export const KINDS = [
   'ask',
   'reconcile',
   'rebuild',
+  'guard',
   'stop',
   'top up',
   'check out',
@@ -68,7 +69,14 @@ const LOSS: Theme = {
 }
 /** Stops and rebuilds that meet each other, and clicks that the gate does not keep away. */
 const ACTS: Theme = {
-  kinds: [...many('click', 3), ...many('stop', 2), ...many('rebuild', 2), 'hand over', 'reconcile'],
+  kinds: [
+    ...many('click', 3),
+    ...many('stop', 2),
+    ...many('rebuild', 2),
+    ...many('guard', 2),
+    'hand over',
+    'reconcile',
+  ],
   gate: 'never',
   pays: false,
   acts: true,
@@ -80,6 +88,7 @@ const GATE: Theme = {
     ...many('hand over', 2),
     ...many('stop', 2),
     ...many('rebuild', 2),
+    ...many('guard', 2),
     'crowd',
     'relay',
     'unpaid',

@@ -28,9 +28,12 @@ export class Names {
     this.names.set(id, `${kind}${count}`)
   }
 
-  /** The text with names instead of ids. */
+  /** The text with names instead of ids; those without one are numbered as they come. */
   short(text: string): string {
-    return text.replace(ID, (id) => this.names.get(id) ?? id)
+    return text.replace(ID, (id) => {
+      this.add(id, '#')
+      return this.names.get(id) as string
+    })
   }
 
   /** The names of all ids in a message or in the arguments of a script, each once. */

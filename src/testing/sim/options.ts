@@ -3,6 +3,7 @@ import type { PaymentBook, PaymentProvider } from '../../core/payment.js'
 import type { LuaVm } from './lua.js'
 import type { RedisStore } from './redis-store.js'
 import type { OpenSale, SimSale } from './sale.js'
+import type { ControlRules } from './sim-control.js'
 import type { BookRules } from './sim-database.js'
 import type { Write } from './sim-orders.js'
 
@@ -16,8 +17,7 @@ export interface Broken {
   readonly book?: Partial<BookRules>
   readonly orders?: (orders: OrderBook, own: Own) => OrderBook
   readonly payments?: (book: PaymentBook, own: Own) => PaymentBook
-  /** Tells stops to Redis only. */
-  readonly losesStops?: true
+  readonly control?: ControlRules
   /** Sends a batch as two messages. */
   readonly splits?: true
 }

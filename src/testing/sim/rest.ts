@@ -1,4 +1,4 @@
-import { ask, canHandOver, handOver, rebuild, reconcile, relay } from './acts.js'
+import { ask, canHandOver, guard, handOver, rebuild, reconcile, relay } from './acts.js'
 import { atRest, type Breach } from './invariants.js'
 import { readLedger } from './ledger.js'
 import { settleMoney } from './money-acts.js'
@@ -28,8 +28,12 @@ const NOTHING = { records: [], tombstones: [], topUps: [] }
 const sizeOf = (of: { readonly size: number } | { readonly length: number }) =>
   'size' in of ? of.size : of.length
 
-function broken({ db, store, money, channels, watch }: World): Breach | null {
-  return atRest(db, readLedger(store), watch.told) ?? moneyAtRest(db, money, channels)
+function broken({ db, store, money, channels, watch, guarded, control }: World): Breach | null {
+  const ledger = readLedger(store)
+  if (guarded && control.isOpen !== ledger?.open)
+    return { rule: 'I15', what: `by the row it is ${control.isOpen ? 'open' : 'stopped'}` }
+  if (guarded && control.isOurs) return { rule: 'rest', what: 'the library has left it stopped' }
+  return atRest(db, ledger, watch.told) ?? moneyAtRest(db, money, channels)
 }
 
 /** No fault any more: everything is delivered, relayed, closed and repaired. Then what must hold at rest is looked at. */
@@ -39,11 +43,15 @@ export async function comeToRest(world: World): Promise<void> {
   await world.drain()
   let before = ''
   for (let round = 0; round < ROUNDS && !world.breach; round++) {
+    await world.clock.jump(660_000)
+    if (world.guarded) {
+      guard(world, 'relay')
+      await world.drain()
+    }
     if (!readLedger(world.store)) {
       rebuild(world, false)
       await world.drain()
     }
-    await world.clock.jump(660_000)
     relay(world)
     await world.drain()
     if (canHandOver(world)) handOver(world, world.broker.messages.length)

@@ -5,10 +5,11 @@ import type {
   ActivityStore,
   Background,
   FlashSaleEvents,
+  Leases,
   RedisLike,
 } from '../../core/ports.js'
 import type { Queue } from '../../core/queue.js'
-import type { Ledger, PaymentRecords, ReconcilableStock } from '../../core/reconcile.js'
+import type { Fences, Ledger, PaymentRecords, ReconcilableStock } from '../../core/reconcile.js'
 import type { Audit, OrderResult, SaleState, SkuRef, Submitted } from '../../core/types.js'
 
 /** What one process of the host is given: clients of the simulated services. */
@@ -19,6 +20,8 @@ export interface SimParts {
   readonly activities: ActivityStore
   readonly control: ActivityControl
   readonly events: FlashSaleEvents
+  readonly fences: Fences
+  readonly leases: Leases
   readonly payments: PaymentBook
   /** Two payment channels. */
   readonly channels: readonly PaymentProvider[]
@@ -80,6 +83,8 @@ export interface SimSale {
   consume(): Promise<void>
   /** One round of the relay. */
   relay(): Promise<void>
+  /** One round of what watches Redis. */
+  guard(): Promise<void>
   /** One inspection, and the repair of what it finds. */
   reconcile(): Promise<void>
   rebuild(
@@ -95,11 +100,12 @@ export type OpenSale = (parts: SimParts) => SimSale
 
 interface Classes<Finding> {
   readonly FlashSale: new (
-    o: Omit<SimParts, 'payments' | 'channels'> & { readonly refreshMs: number },
-  ) => Omit<SimSale, 'consume' | 'relay' | 'reconcile' | 'stock' | 'payments'> & {
+    o: Omit<SimParts, 'payments' | 'channels' | 'leases'> & { readonly refreshMs: number },
+  ) => Omit<SimSale, 'consume' | 'relay' | 'guard' | 'reconcile' | 'stock' | 'payments'> & {
     readonly stock: ReconcilableStock & SimSale['stock']
     worker(o: { readonly ordersPerSecond: number; readonly database: null }): Background
     relay(): { run(): Promise<void> }
+    guardian(o: { readonly leases: Leases }): { run(): Promise<void> }
   }
   readonly TriangleReconciler: new (o: {
     readonly stock: ReconcilableStock
@@ -126,10 +132,11 @@ export function flashSaleIn<Finding>({
   TriangleReconciler,
   Payments,
 }: Classes<Finding>): OpenSale {
-  return ({ payments: book, channels, ...parts }) => {
+  return ({ payments: book, channels, leases, ...parts }) => {
     const sale = new FlashSale({ ...parts, refreshMs: REFRESH_MS })
     const worker = sale.worker({ ordersPerSecond: 1_000_000, database: null })
     const relay = sale.relay()
+    const guardian = sale.guardian({ leases })
     const { orders, activities, control, events } = parts
     const { stock } = sale
     const reconciler = new TriangleReconciler({
@@ -154,6 +161,7 @@ export function flashSaleIn<Finding>({
       topUp: (ref, units, id, audit) => sale.topUp(ref, units, id, audit),
       consume: () => worker.start(),
       relay: () => relay.run(),
+      guard: () => guardian.run(),
       async reconcile() {
         for (const id of await activities.live()) {
           const { findings } = await reconciler.inspect(id)

@@ -57,7 +57,9 @@ export class Watch {
 
   /** What is broken, if anything was written. */
   check(): Breach | null {
-    const { store, db, money, channels, written } = this.world
+    const { store, db, money, channels, written, control } = this.world
+    if (control.overruled)
+      return { rule: 'I13', what: 'the library has opened what a person had stopped' }
     if (written === this.seen) return null
     this.seen = written
     const ledger = readLedger(store)

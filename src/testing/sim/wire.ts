@@ -63,6 +63,8 @@ export function wire(world: World, name: Name): Running {
       label: (sha, args) => label(scriptName(world, sha), names.within(args.join(' '))),
     }),
     ...{ queue, orders, control, channels },
+    fences: world.fences.of(write),
+    leases: world.leases.of(process),
     payments: o.broken?.payments?.(book, own) ?? book,
     activities: simActivities(db.activity),
     events: {

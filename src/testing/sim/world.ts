@@ -9,6 +9,7 @@ import { RedisStore } from './redis-store.js'
 import { SimChannel } from './sim-channel.js'
 import { SimControl } from './sim-control.js'
 import { SimDatabase } from './sim-database.js'
+import { SimFences, SimLeases } from './sim-keeping.js'
 import { SimMoney } from './sim-money.js'
 import { SimBroker } from './sim-queue.js'
 import { SimRedis } from './sim-redis.js'
@@ -38,6 +39,8 @@ export class World {
   readonly redis: SimRedis
   readonly db: SimDatabase
   readonly money: SimMoney
+  readonly fences = new SimFences()
+  readonly leases: SimLeases
   readonly watch = new Watch(this)
   readonly tasks = new Set<Task>()
   /** Numbers that were answered "queued", or whose outcome was unknown. */
@@ -49,6 +52,8 @@ export class World {
   gated = false
   /** Buyers pay by themselves, and deadlines of payment pass. */
   pays = false
+  /** A guardian watches Redis. */
+  guarded = false
   failedOver = false
   readonly trace: string[] = []
   steps = 0
@@ -64,13 +69,14 @@ export class World {
   ) {
     const { broken, lua } = o
     const now = () => clock.now
-    this.control = new SimControl(broken?.losesStops ?? false)
+    this.control = new SimControl(broken?.control ?? {})
     this.store = new RedisStore(() => clock.now + this.redisAheadMs)
     this.redis = new SimRedis(this.store, lua, patched(broken?.lua))
     this.db = new SimDatabase(activity, now, {
       ...{ liveKey: true, rowsForRefused: true, lateIsNew: true },
       ...broken?.book,
     })
+    this.leases = new SimLeases(now)
     this.money = new SimMoney(this.db, now, () => this.control.isOpen)
   }
 
