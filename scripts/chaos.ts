@@ -2,7 +2,7 @@
 import { parseArgs } from 'node:util'
 import { BROKERS, type BrokerKind, openBroker } from '../test/chaos/broker-ground.js'
 import { play } from '../test/chaos/play.js'
-import { described, type Result } from '../test/chaos/report.js'
+import { described, type Result, table } from '../test/chaos/report.js'
 import type { Scenario, Size } from '../test/chaos/scenario.js'
 import { PARTS } from '../test/chaos/scenarios/index.js'
 import type { Ground } from '../test/chaos/stage.js'
@@ -114,6 +114,7 @@ try {
 } finally {
   await Promise.all([broker?.stop(), database.stop()])
 }
+if (runs > 1) log(`\nmedian and most of ${runs} runs:\n\n${table(results)}\n`)
 const exact = results.filter((r) => r.breaches.length === 0).length
 console.log(JSON.stringify({ queue, db, runs: results.length, exact, results }))
 process.exitCode = exact === results.length ? 0 : 1

@@ -30,6 +30,30 @@ function figures(v: Verdict): string[] {
   ]
 }
 
+/** All runs of each scenario, as a table. */
+export function table(results: readonly Result[]): string {
+  const names = [...new Set(results.map((r) => r.scenario))]
+  const rows = names.map((name) => {
+    const runs = results.filter((r) => r.scenario === name)
+    const exact = runs.filter((r) => r.breaches.length === 0).length
+    const judged = runs.filter((r): r is Extract<Result, Verdict> => 'oversold' in r)
+    const spread = (of: (v: Verdict) => number) => {
+      const sorted = judged.map(of).sort((a, b) => a - b)
+      const seconds = (n = 0) => (n / 1_000).toFixed(1)
+      return `${seconds(sorted[Math.floor(sorted.length / 2)])} (${seconds(sorted.at(-1))}) s`
+    }
+    const figures = (
+      [(v) => v.faultMs, (v) => v.recoveryMs, (v) => v.slowestMs] as ((v: Verdict) => number)[]
+    ).map(spread)
+    return `| \`${name}\` | ${exact} of ${runs.length} | ${figures.join(' | ')} |`
+  })
+  return [
+    '| scenario | exact | broken for | somebody could buy again after | slowest answer |',
+    '|---|---|---|---|---|',
+    ...rows,
+  ].join('\n')
+}
+
 const ms = (n: number) => `${n.toLocaleString('en')} ms`
 
 function list(counts: Readonly<Record<string, number>>): string {

@@ -49,6 +49,8 @@ export class Stage {
   /** What a scenario measured, for its verdict. */
   readonly figures: Record<string, number> = {}
   fault: Fault | null = null
+  /** When somebody could buy again, where the scenario itself has seen it. */
+  recoveredAt = Number.POSITIVE_INFINITY
 
   private constructor(
     readonly size: Required<Size>,

@@ -78,7 +78,7 @@ export async function judge(stage: Stage, o: { readonly dropsAnswers: boolean })
   const clicks = crowd.asked.filter((a) => a.what === 'click')
   const unanswered = crowd.asked.filter((a) => a.status === 'no-answer')
   must(o.dropsAnswers || unanswered.length === 0, `${unanswered.length} questions had no answer`)
-  const recoveryMs = recovery(clicks, fault?.to ?? 0, restAt)
+  const recoveryMs = recovery(clicks, fault?.to ?? 0, Math.min(stage.recoveredAt, restAt))
   const over = fault ? fault.to + recoveryMs : 0
   const within = (a: Asked) => fault !== null && a.at >= fault.from && a.at < over
   const { counts: findings, difference } = report
@@ -154,9 +154,9 @@ async function wrongCharges(
 const AFTERWARDS: ReadonlySet<string | null> = new Set([null, 'unpaid', 'refunded'])
 const wasConfirmed = (row?: OrderRow) => row !== undefined && AFTERWARDS.has(row.reason)
 
-function recovery(clicks: readonly Asked[], mendedAt: number, restAt: number): number {
+function recovery(clicks: readonly Asked[], mendedAt: number, latest: number): number {
   const admitted = clicks.filter((a) => a.at >= mendedAt && a.status === 'queued' && !a.replayed)
-  return Math.round(Math.min(restAt, ...admitted.map((a) => a.at + a.tookMs)) - mendedAt)
+  return Math.round(Math.min(latest, ...admitted.map((a) => a.at + a.tookMs)) - mendedAt)
 }
 
 const nameOf = ({ http, status }: Asked) => (http === 0 ? status : `${http} ${status}`)

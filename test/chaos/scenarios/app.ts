@@ -133,6 +133,8 @@ const overload: Scenario = {
       const undecided = clicked.filter((c) => UNDECIDED.has(c.status)).length
       figures['twiceUndecided'] = undecided
       stage.expect(undecided <= clicked.length / 5, `${undecided} of ${clicked.length} undecided`)
+      const bought = after.filter((c) => c.status === 'queued')
+      stage.recoveredAt = Math.min(...bought.map((c) => c.answeredAt))
       const refused = after.filter((c) => c.status !== 'queued')
       figures['lastRefusedMs'] = Math.round(Math.max(0, ...refused.map((c) => c.answeredAt - end)))
     } finally {
