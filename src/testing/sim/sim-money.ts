@@ -56,6 +56,7 @@ export class SimMoney {
     if (order.status === 'paid') return { status: 'paid' }
     if (order.status === 'closed') return { status: 'closed', reason: order.reason ?? '' }
     if (order.payBy <= this.now()) return { status: 'too-late' }
+    if (order.amountMinor === 0) return { status: 'free' }
     const { orderNo, userId, activityId, skuId, amountMinor, currency, payBy } = order
     const request = (paymentId: string) => {
       return { paymentId, orderNo, userId, amountMinor, currency, payBy }
@@ -73,6 +74,9 @@ export class SimMoney {
     const { paymentId, cashier } = there
     if (there.status !== 'created') return { status: 'paid' }
     if (cashier !== null) return { status: 'created', request: request(paymentId), cashier }
+    // The same transaction again, after a lost answer to its COMMIT.
+    if (paymentId === q.paymentId)
+      return { status: 'ask', request: request(paymentId), again: false }
     if (there.nextAt > this.now()) return { status: 'asking', request: request(paymentId) }
     this.put({ ...there, ...lease, tries: there.tries + 1 })
     return { status: 'ask', request: request(paymentId), again: true }
