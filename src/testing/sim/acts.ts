@@ -126,5 +126,5 @@ export function rebuild(world: World, reopen: boolean): void {
 
 /** Whoever holds the lease looks after Redis. */
 export function guard(world: World, name: Name): void {
-  world.start(name, 'guards', () => world.of(name).sale.guard())
+  world.start(name, 'guards', async () => world.of(name).sale.guard?.())
 }

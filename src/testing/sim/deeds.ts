@@ -46,7 +46,7 @@ export class Deeds {
     this.kinds = theme.kinds.filter((kind) => !without.includes(kind))
     if (theme.pays) this.budget.pay++
     if (theme.acts) this.budget.rebuild++
-    world.guarded = this.kinds.includes('guard')
+    world.guarded = this.kinds.includes('guard') && world.of('relay').sale.guard !== undefined
   }
 
   act(): void {
@@ -129,8 +129,9 @@ export class Deeds {
         return this.outgoing().length > 0
       case 'refund':
         return this.refundable().length > 0
-      case 'keep':
       case 'guard':
+        return world.guarded
+      case 'keep':
       case 'reconcile':
       case 'top up':
         return true

@@ -83,8 +83,8 @@ export interface SimSale {
   consume(): Promise<void>
   /** One round of the relay. */
   relay(): Promise<void>
-  /** One round of what watches Redis. */
-  guard(): Promise<void>
+  /** One round of what watches Redis, where the host has that. */
+  guard?(): Promise<void>
   /** One inspection, and the repair of what it finds. */
   reconcile(): Promise<void>
   rebuild(
