@@ -140,6 +140,7 @@ function simSide(activity: Activity): Side {
     liveKey: true,
     rowsForRefused: true,
     lateIsNew: true,
+    refundsAddUp: true,
   })
   const money = new SimMoney(db, now, () => control.isOpen)
   const write = async <T>(_: string, __: readonly string[], act: () => T) => act()

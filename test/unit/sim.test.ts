@@ -92,7 +92,8 @@ describe('a broken rule is caught', () => {
     ['F1', 'law 3', 20],
     ['J1', 'I7', 12],
     ['L1', 'I2+', 2],
-    ['K-blind', 'I2', 30],
+    ['K-blind', 'I2+', 30],
+    ['R2', 'I6', 40],
     ['P-direct', 'I6', 30],
     ['U4', 'I2', 3],
   ])('%s by %s, with a trace of at most %i steps', { timeout: 180_000 }, async (id, rule, most) => {

@@ -110,6 +110,11 @@ export const BROKEN: readonly Broken[] = [
     payments: refundsFirst,
   },
   {
+    id: 'R2',
+    rule: 'a refund that is on its way counts when the next one is decided',
+    book: { refundsAddUp: false },
+  },
+  {
     id: 'U4',
     rule: 'a top-up is in the database before it is in Redis',
     orders: unitsInRedisFirst,

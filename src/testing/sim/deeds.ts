@@ -26,7 +26,7 @@ import type { World } from './world.js'
 export class Deeds {
   private readonly budget = {
     ...{ resend: 2, ask: 2, reconcile: 1, rebuild: 1, guard: 4, stop: 1, 'top up': 2 },
-    ...{ unpaid: 2, pay: 1, 'check out': 3, 'pay open': 2, keep: 3, cancel: 1, refund: 2 },
+    ...{ unpaid: 2, pay: 1, 'check out': 3, 'pay open': 2, keep: 3, cancel: 1, refund: 3 },
   }
   private readonly clicks = new Map<string, number>()
   private clicked = 0
@@ -95,7 +95,10 @@ export class Deeds {
       const { orderNo, userId } = this.one(this.known())
       cancel(this.world, this.app(), orderNo, userId)
     },
-    refund: () => refund(this.world, this.one(this.refundable())),
+    refund: () => {
+      const half = (['all', 'all', 1, 2] as const)[this.pick(4)] ?? 'all'
+      refund(this.world, this.app(), this.one(this.refundable()), half)
+    },
   }
 
   private possible(kind: Kind): boolean {
@@ -172,8 +175,8 @@ export class Deeds {
 
   private refundable() {
     const { payments, refunds } = this.world.money
-    const known = [...payments.values()]
-    return known.filter((p) => p.status === 'paid' || refunds.has(`refund-${p.paymentId}`))
+    const asked = new Set([...refunds.values()].map((r) => r.paymentId))
+    return [...payments.values()].filter((p) => p.status === 'paid' || asked.has(p.paymentId))
   }
 
   private app(): Name {

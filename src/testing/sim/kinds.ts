@@ -109,7 +109,7 @@ const MONEY: Theme = {
     ...many('pay open', 3),
     ...many('call back', 4),
     ...many('keep', 2),
-    'refund',
+    ...many('refund', 2),
     'cancel',
     'unpaid',
     'relay',

@@ -51,12 +51,13 @@ export function callBack(
   })
 }
 
-/** All of an order's money goes back. Asked for again, it is the same refund. */
-export function refund(world: World, payment: Payment): void {
-  const { paymentId, capturedMinor: amountMinor } = payment
-  const refundId = `refund-${paymentId}`
-  const { payments } = world.of('app2').sale
-  world.start('app2', `refunds ${paymentId}`, () =>
+/** All of an order's money goes back, or one half of it. Asked for again, it is the same refund. */
+export function refund(world: World, app: Name, payment: Payment, half: 'all' | 1 | 2): void {
+  const { paymentId, capturedMinor } = payment
+  const amountMinor = half === 'all' ? capturedMinor : capturedMinor / 2
+  const refundId = half === 'all' ? `refund-${paymentId}` : `half${half}-${paymentId}`
+  const { payments } = world.of(app).sale
+  world.start(app, `refunds ${amountMinor} of ${paymentId}`, () =>
     payments.refund({ paymentId, refundId, amountMinor, reason: 'simulated' }),
   )
 }

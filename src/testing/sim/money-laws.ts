@@ -11,14 +11,17 @@ const backOf = (channels: readonly SimChannel[], { tradeNo }: Trade): number =>
     .filter((refund) => refund.tradeNo === tradeNo)
     .reduce((sum, refund) => sum + refund.amountMinor, 0)
 
-/** The PAID order that money is in; null when it is in none. */
-function orderOf(db: SimDatabase, money: SimMoney, { channel, tradeNo }: Trade) {
+/** How much of it is decided to go back, and the PAID order that the rest is in; null when it is in none. */
+function bookedOf(db: SimDatabase, money: SimMoney, { channel, tradeNo }: Trade) {
   const payment = money.find((p) => p.channel === channel && p.tradeNo === tradeNo)
-  if (payment?.status !== 'paid') return null
-  return db.rows.get(payment.paidOrderNo ?? '') ?? null
+  const paid = payment?.status === 'paid' ? payment.paidOrderNo : null
+  return { decided: payment?.refundingMinor ?? 0, order: db.rows.get(paid ?? '') ?? null }
 }
 
-/** Always: money is never in an order and given back, nor given back twice, and a PAID order has its money. */
+/**
+ * Always: nothing goes back that was not decided before, none of it twice, nor all of what is in an order; and a PAID order
+ * has its money.
+ */
 export function lawsOfMoney(
   db: SimDatabase,
   money: SimMoney,
@@ -30,14 +33,15 @@ export function lawsOfMoney(
     const { tradeNo, amountMinor } = trade
     const back = backOf(channels, trade)
     if (back > amountMinor) return broken(`${back} of the ${amountMinor} of ${tradeNo} went back`)
-    const order = orderOf(db, money, trade)
+    const { decided, order } = bookedOf(db, money, trade)
+    if (back > decided) return broken(`${back} of ${tradeNo} went back, ${decided} are decided`)
     if (!order) continue
     const { orderNo, status } = order
     if (paid.has(orderNo)) return broken(`${orderNo} was paid twice`)
     paid.add(orderNo)
     if (status !== 'paid') return broken(`${tradeNo} paid ${orderNo}, which is ${status}`)
     if (order.amountMinor !== amountMinor) return broken(`${tradeNo} is not what ${orderNo} costs`)
-    if (back > 0) return broken(`${tradeNo} paid ${orderNo}, and went back`)
+    if (decided >= amountMinor) return broken(`${tradeNo} paid ${orderNo}, and goes back`)
   }
   for (const { orderNo, status } of db.rows.values())
     if (status === 'paid' && !paid.has(orderNo)) return broken(`${orderNo} is PAID by no money`)
@@ -50,8 +54,13 @@ export function moneyAtRest(
   money: SimMoney,
   channels: readonly SimChannel[],
 ): Breach | null {
-  for (const trade of channels.flatMap((channel) => channel.trades))
-    if (!orderOf(db, money, trade) && backOf(channels, trade) !== trade.amountMinor)
+  for (const trade of channels.flatMap((channel) => channel.trades)) {
+    const { decided, order } = bookedOf(db, money, trade)
+    const back = backOf(channels, trade)
+    if (!order && back !== trade.amountMinor)
       return broken(`${trade.tradeNo} is in no PAID order, and did not go back`)
+    if (back !== decided)
+      return broken(`${decided} of ${trade.tradeNo} are to go back, not ${back}`)
+  }
   return null
 }

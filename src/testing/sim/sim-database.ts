@@ -11,6 +11,8 @@ export interface BookRules {
   readonly rowsForRefused: boolean
   /** Late money buys an order of a new number. */
   readonly lateIsNew: boolean
+  /** What is decided to go back counts, whether it went or not. */
+  readonly refundsAddUp: boolean
 }
 
 interface Owed {

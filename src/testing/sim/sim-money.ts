@@ -174,7 +174,9 @@ export class SimMoney {
     const payment = this.payments.get(q.paymentId)
     if (!payment) return { status: 'not-found' }
     const placed = payment.status === 'paid' || payment.status === 'anomaly'
-    const leftMinor = placed ? payment.capturedMinor - payment.refundingMinor : 0
+    const { refundsAddUp } = this.db.rules
+    const gone = refundsAddUp ? payment.refundingMinor : payment.refundedMinor
+    const leftMinor = placed ? payment.capturedMinor - gone : 0
     if (amountMinor > leftMinor) return { status: 'refused', leftMinor }
     const whole = amountMinor === leftMinor
     const refundedMinor = payment.refundedMinor + (made ? amountMinor : 0)

@@ -73,7 +73,7 @@ export class World {
     this.store = new RedisStore(() => clock.now + this.redisAheadMs)
     this.redis = new SimRedis(this.store, lua, patched(broken?.lua))
     this.db = new SimDatabase(activity, now, {
-      ...{ liveKey: true, rowsForRefused: true, lateIsNew: true },
+      ...{ liveKey: true, rowsForRefused: true, lateIsNew: true, refundsAddUp: true },
       ...broken?.book,
     })
     this.leases = new SimLeases(now)
