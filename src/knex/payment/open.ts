@@ -1,7 +1,9 @@
+import { FlashSaleError } from '../../core/errors.js'
 import type { PaymentOpened, PaymentRequest } from '../../core/payment.js'
 import type { Json } from '../../core/types.js'
+import { liveKeyOf, type OnePer } from '../order/rows.js'
 import type { Database } from '../sql/database.js'
-import { changePayment, insertPayment, NEVER, orderByNo, paymentsWhere } from './rows.js'
+import { changePayment, insertPayment, keyedOrder, NEVER, paymentsWhere } from './rows.js'
 
 export interface OpenQuestion {
   readonly orderNo: string
@@ -12,13 +14,23 @@ export interface OpenQuestion {
 }
 
 /** The row is durable before the channel hears of the payment; whoever asks the channel holds its lease. */
-export function openPayment(database: Database, q: OpenQuestion): Promise<PaymentOpened> {
+export function openPayment(
+  database: Database,
+  onePer: OnePer,
+  q: OpenQuestion,
+): Promise<PaymentOpened> {
   const { tables } = database
   return database.write(async (tx): Promise<PaymentOpened> => {
-    const order = await orderByNo(tx, tables, q.orderNo)
-    if (order?.userId !== q.userId) return { status: 'not-found' }
+    const found = await keyedOrder(tx, tables, q.orderNo)
+    if (found?.order.userId !== q.userId) return { status: 'not-found' }
+    const { order, liveKey } = found
     if (order.status === 'paid') return { status: 'paid' }
     if (order.status === 'closed') return { status: 'closed', reason: order.reason ?? '' }
+    if (liveKey !== liveKeyOf(order, onePer))
+      throw new FlashSaleError(
+        'BAD_OPTION',
+        `option onePer must be the order book's, got ${onePer}: ${q.orderNo} was booked under another; nothing was written`,
+      )
     const now = await tx.now()
     if (order.payBy <= now) return { status: 'too-late' }
     if (order.amountMinor === 0) return { status: 'free' }

@@ -49,9 +49,10 @@ export class KnexPaymentBook implements PaymentBook {
     this.#onePer = o.onePer ?? 'activity+sku'
   }
 
+  /** Also throws `BAD_OPTION`, with nothing written, for an order that was booked under another `onePer`. */
   async open(q: Parameters<PaymentBook['open']>[0]): Promise<PaymentOpened> {
     check.object(q, 'question')
-    return openPayment(this.#database, {
+    return openPayment(this.#database, this.#onePer, {
       orderNo: check.id(q.orderNo, 'orderNo'),
       userId: check.userIdOf(q.userId),
       channel: check.id(q.channel, 'channel'),

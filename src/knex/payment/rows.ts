@@ -105,10 +105,18 @@ export async function orderByNo(
   tables: Tables,
   orderNo: string,
 ): Promise<OrderRow | null> {
-  const [row] = await on.all(`SELECT ${ORDER_SELECT} FROM ${tables.order} WHERE order_no = ?`, [
-    orderNo,
-  ])
-  return row ? orderRow(row) : null
+  return (await keyedOrder(on, tables, orderNo))?.order ?? null
+}
+
+/** The order, and what is unique of it while it lives. */
+export async function keyedOrder(
+  on: Statements,
+  tables: Tables,
+  orderNo: string,
+): Promise<{ readonly order: OrderRow; readonly liveKey: unknown } | null> {
+  const sql = `SELECT ${ORDER_SELECT}, live_key FROM ${tables.order} WHERE order_no = ?`
+  const [row] = await on.all(sql, [orderNo])
+  return row ? { order: orderRow(row), liveKey: row.live_key } : null
 }
 
 /** Columns by name, to be written. */

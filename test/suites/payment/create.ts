@@ -1,4 +1,5 @@
 import { newOrderNo } from 'flash-sale-kit'
+import { KnexOrderBook, KnexPaymentBook } from 'flash-sale-kit/knex'
 import { describe, expect, it } from 'vitest'
 import type { DatabaseKind } from '../../harness/databases.js'
 import { openTill, PRICE, tally, useBackend } from './kit.js'
@@ -30,6 +31,25 @@ export function createSuite(kind: DatabaseKind): void {
       const paid = await till.order('di')
       await till.payments.notice(await till.paid(paid))
       expect(await ask(paid.orderNo, 'di')).toEqual({ status: 'paid' })
+    })
+
+    it("P1: a book whose onePer is not the order book's makes no payment, and says so", async () => {
+      const till = await openTill(backend())
+      const { orderNo } = await till.order('ann')
+      const { knex } = till
+      const book = new KnexPaymentBook({ knex, onePer: 'activity' })
+      const question = { orderNo, userId: 'ann', channel: 'wx' }
+      const wrong = till.another({ book }).create(question)
+      await expect(wrong).rejects.toMatchObject({ code: 'BAD_OPTION' })
+      await expect(wrong).rejects.toThrow(/onePer.*activity.*nothing was written/)
+      expect(await knex('seckill_payment').where({ order_no: orderNo })).toEqual([])
+      expect(till.wx.calls.create).toBe(0)
+      const orders = new KnexOrderBook({ knex, onePer: 'activity' })
+      const held = await till.held('bob')
+      await orders.confirm([held])
+      const asked = { orderNo: held.orderNo, userId: 'bob', channel: 'wx' }
+      await expect(till.payments.create(asked)).rejects.toMatchObject({ code: 'BAD_OPTION' })
+      expect(await till.another({ book }).create(asked)).toMatchObject({ status: 'created' })
     })
 
     it('P1: a repeat gives the same payment, also eight at once from two processes', async () => {
