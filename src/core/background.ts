@@ -51,6 +51,25 @@ export function unlessAborted<T, L>(
   })
 }
 
+/**
+ * Aborts when any of the signals does, until what is returned is called. Not AbortSignal.any: Node 20 keeps what it combines
+ * with a signal that lives as long as the process.
+ */
+export function follow(
+  abort: AbortController,
+  ...signals: readonly (AbortSignal | undefined)[]
+): () => void {
+  const links = signals.map((signal) => {
+    const pass = () => abort.abort(signal?.reason)
+    if (signal?.aborted) pass()
+    signal?.addEventListener('abort', pass, { once: true })
+    return () => signal?.removeEventListener('abort', pass)
+  })
+  return () => {
+    for (const unlink of links) unlink()
+  }
+}
+
 /** Calls `work` again and again, `everyMs` apart, until stopped; a throw goes to `onError` and does not end it. */
 export function every(o: {
   readonly everyMs: number

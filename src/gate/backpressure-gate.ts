@@ -1,4 +1,4 @@
-import { every, within } from '../core/background.js'
+import { every, follow, within } from '../core/background.js'
 import * as check from '../core/check.js'
 import { FlashSaleError } from '../core/errors.js'
 import type { Background } from '../core/ports.js'
@@ -151,10 +151,8 @@ export class BackpressureGate implements Background {
 
   /** Never rejects: what goes wrong is `unknown`. */
   private async ask(w: Watched, stopped: AbortSignal): Promise<number | 'unknown'> {
-    // Not AbortSignal.any: Node 20 keeps what it combines with a signal that lives as long as the gate.
     const abort = new AbortController()
-    const stop = () => abort.abort()
-    stopped.addEventListener('abort', stop, { once: true })
+    const unfollow = follow(abort, stopped)
     const { name } = w.probe
     try {
       const asked = Promise.resolve(w.probe.read(abort.signal))
@@ -176,7 +174,7 @@ export class BackpressureGate implements Background {
       if (!stopped.aborted) call(this.o.onError, error)
       return 'unknown'
     } finally {
-      stopped.removeEventListener('abort', stop)
+      unfollow()
     }
   }
 

@@ -1,4 +1,4 @@
-import { pause, unlessAborted, within } from '../core/background.js'
+import { follow, pause, unlessAborted, within } from '../core/background.js'
 import type { Consumer } from '../core/queue.js'
 import type { EachBatch, KafkaConsumer, KafkaLike, KafkaMessage } from './client.js'
 import { isMembership } from './errors.js'
@@ -99,6 +99,7 @@ export class GroupConsumer implements Consumer {
     const consumer = this.make()
     this.kafka = consumer
     const over = new AbortController()
+    const unfollow = follow(over, signal)
     consumer.on('consumer.group_join', () => this.joined())
     consumer.on('consumer.crash', ({ payload }) => {
       onError(payload.error)
@@ -113,13 +114,10 @@ export class GroupConsumer implements Consumer {
         eachBatchAutoResolve: false,
         eachBatch: (payload) => this.eachBatch(payload),
       })
-      await unlessAborted(
-        new Promise<void>(() => {}),
-        AbortSignal.any([signal, over.signal]),
-        () => {},
-      )
+      await unlessAborted(new Promise<void>(() => {}), over.signal, () => {})
     })()
     await unlessAborted(running, signal, () => {}).catch(onError)
+    unfollow()
     this.kafka = null
     // Not before a join that is under way has ended: kafkajs forgets a consumer that is told to leave while it joins, and
     // goes on with it. It would keep its partitions and hand nothing over.

@@ -1,4 +1,4 @@
-import { within } from '../core/background.js'
+import { follow, within } from '../core/background.js'
 import { isHandled } from '../core/hand-over.js'
 import type { DueMessage, OutboxHandler } from '../core/outbox.js'
 import type { Handled } from '../core/queue.js'
@@ -15,11 +15,7 @@ export async function call(
   o: { readonly limitMs: number; readonly signals: readonly AbortSignal[] },
 ): Promise<readonly Handled[]> {
   const abort = new AbortController()
-  const pass = () => abort.abort()
-  for (const signal of o.signals) {
-    if (signal.aborted) pass()
-    signal.addEventListener('abort', pass, { once: true })
-  }
+  const unfollow = follow(abort, ...o.signals)
   try {
     const running = (async () => handler(messages, { signal: abort.signal }))()
     const said = await within(running, o.limitMs, () => {
@@ -28,7 +24,7 @@ export async function call(
     })
     return answers(said, messages.length)
   } finally {
-    for (const signal of o.signals) signal.removeEventListener('abort', pass)
+    unfollow()
   }
 }
 

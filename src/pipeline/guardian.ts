@@ -1,4 +1,4 @@
-import { every } from '../core/background.js'
+import { every, follow } from '../core/background.js'
 import * as check from '../core/check.js'
 import type { Background, LastAct, Lease, Leases } from '../core/ports.js'
 import type { RedisStanding } from '../core/reconcile.js'
@@ -75,15 +75,16 @@ export class RedisGuardian implements Background {
   /** One round over all live activities, by the process that holds the lease. */
   async run(signal: AbortSignal = new AbortController().signal): Promise<void> {
     if (!(await this.holdsLease())) return
-    const lost = new AbortController()
+    const ended = new AbortController()
+    const unfollow = follow(ended, signal)
     const renewing = setInterval(() => {
       this.holdsLease().then(
-        (held) => held || lost.abort(),
-        () => lost.abort(),
+        (held) => held || ended.abort(),
+        () => ended.abort(),
       )
     }, LEASE_MS / 3)
     try {
-      const until = AbortSignal.any([signal, lost.signal])
+      const until = ended.signal
       for (const activityId of await this.parts.activities.live()) {
         if (until.aborted) return
         await this.watch(activityId, until).catch((error: unknown) => {
@@ -92,6 +93,7 @@ export class RedisGuardian implements Background {
       }
     } finally {
       clearInterval(renewing)
+      unfollow()
     }
   }
 

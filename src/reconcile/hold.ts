@@ -1,3 +1,4 @@
+import { follow } from '../core/background.js'
 import type { Lease } from '../core/ports.js'
 
 /** A lease kept while work goes on under it. Its end is reckoned from before it was asked for, so never too late. */
@@ -6,17 +7,15 @@ export class Hold {
   #validUntil: number
   #renewing: Promise<boolean> | null = null
   readonly #timer: NodeJS.Timeout
-  readonly #onStop = () => this.#abort.abort(this.stop?.reason)
+  readonly #unfollow: () => void
 
   constructor(
     private readonly lease: Lease,
     private readonly leaseMs: number,
     askedAt: number,
-    private readonly stop: AbortSignal | undefined,
+    stop: AbortSignal | undefined,
   ) {
-    // Not AbortSignal.any: Node 20 keeps what it combines with a signal that lives as long as the process.
-    stop?.addEventListener('abort', this.#onStop)
-    if (stop?.aborted) this.#onStop()
+    this.#unfollow = follow(this.#abort, stop)
     this.#validUntil = askedAt + leaseMs
     this.#timer = setInterval(() => void this.isMine(), leaseMs / 3)
     this.#timer.unref?.()
@@ -39,7 +38,7 @@ export class Hold {
 
   async end(): Promise<void> {
     clearInterval(this.#timer)
-    this.stop?.removeEventListener('abort', this.#onStop)
+    this.#unfollow()
     await this.lease.release()
   }
 

@@ -1,4 +1,4 @@
-import { pause, within } from '../core/background.js'
+import { follow, pause, within } from '../core/background.js'
 import type { SagaHold, SagaStore } from '../core/saga.js'
 
 /**
@@ -19,9 +19,7 @@ export async function holding<T>(
 ): Promise<T> {
   const abort = new AbortController()
   const ended = new AbortController()
-  const cut = () => abort.abort(o.cut.reason)
-  if (o.cut.aborted) cut()
-  o.cut.addEventListener('abort', cut, { once: true })
+  const unfollow = follow(abort, o.cut)
   const renewals = renew(o, ended.signal, () => abort.abort(new Error('the lease is lost')))
   try {
     return await within(work(abort.signal), o.limitMs, () => {
@@ -29,7 +27,7 @@ export async function holding<T>(
       return late()
     })
   } finally {
-    o.cut.removeEventListener('abort', cut)
+    unfollow()
     ended.abort()
     await renewals
   }

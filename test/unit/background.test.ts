@@ -1,5 +1,6 @@
+import { getEventListeners } from 'node:events'
 import { describe, expect, it, vi } from 'vitest'
-import { within } from '../../src/core/background.js'
+import { follow, within } from '../../src/core/background.js'
 
 /** Keeps the event loop busy, as a machine with other work does. */
 function stall(ms: number): void {
@@ -28,5 +29,30 @@ describe('within', () => {
     expect(await outcome).toBe('done')
     await new Promise((resolve) => setTimeout(resolve, 20))
     expect(late).not.toHaveBeenCalled()
+  })
+})
+
+describe('follow', () => {
+  it('aborts with any of the signals, for its reason, also with one that had aborted before', () => {
+    const [a, b] = [new AbortController(), new AbortController()]
+    const abort = new AbortController()
+    follow(abort, a.signal, undefined, b.signal)
+    expect(abort.signal.aborted).toBe(false)
+    b.abort('enough')
+    expect([abort.signal.aborted, abort.signal.reason]).toEqual([true, 'enough'])
+    const late = new AbortController()
+    follow(late, b.signal)
+    expect(late.signal.reason).toBe('enough')
+  })
+
+  it('leaves nothing behind with a signal that lives on', () => {
+    const long = new AbortController()
+    const abort = new AbortController()
+    const unfollow = follow(abort, long.signal)
+    expect(getEventListeners(long.signal, 'abort')).toHaveLength(1)
+    unfollow()
+    expect(getEventListeners(long.signal, 'abort')).toEqual([])
+    long.abort()
+    expect(abort.signal.aborted).toBe(false)
   })
 })
