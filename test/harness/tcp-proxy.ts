@@ -117,7 +117,7 @@ export class TcpProxy {
     this.counts.connections++
     if (this.#mode.kind === 'cut') {
       client.on('error', () => {})
-      client.resetAndDestroy()
+      reset(client)
       return
     }
     const server = connect({
@@ -130,7 +130,7 @@ export class TcpProxy {
     this.#links.add(link)
     this.#carry(client, server, (chunk) => this.#toServer(link, chunk))
     this.#carry(server, client, (chunk, cameAt) => this.#toClient(link, chunk, cameAt))
-    server.on('error', () => client.resetAndDestroy())
+    server.on('error', () => reset(client))
     client.on('error', () => {}) // the server hears of it by the end that follows, after what was sent before
     for (const socket of [client, server])
       socket.on('close', () => {
@@ -175,7 +175,7 @@ export class TcpProxy {
     if (link.doomed) {
       this.counts.swallowed++
       // Towards the server the end is a polite one: a reset could make it forget requests it has not read yet.
-      link.client.resetAndDestroy()
+      reset(link.client)
       return
     }
     this.counts.bytesToClient += chunk.length
@@ -183,8 +183,14 @@ export class TcpProxy {
   }
 
   #reset(link: Link): void {
-    link.client.resetAndDestroy()
-    link.server.resetAndDestroy()
+    reset(link.client)
+    reset(link.server)
     this.#links.delete(link)
   }
+}
+
+/** A socket that is ending politely cannot be reset any more: Node would report that, and never close it. */
+function reset(socket: Socket): void {
+  if (socket.writableEnded) socket.destroy()
+  else socket.resetAndDestroy()
 }

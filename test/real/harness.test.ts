@@ -1,4 +1,7 @@
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { connect } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Cluster, Redis } from 'ioredis'
 import { afterEach, describe, expect, it } from 'vitest'
 import { DATABASES, freshDatabase, openDatabase, sharedServer } from '../harness/databases.js'
@@ -191,6 +194,30 @@ describe('TcpProxy', () => {
     expect(await direct.get('n')).toBe('1')
     expect(proxy.counts.swallowed).toBe(1)
     expect(await client({ port: proxy.port }).incr('n')).toBe(2)
+  })
+
+  it('leaves no socket open that it resets in the moment of its polite end', async () => {
+    const { proxy, redis, client } = await redisBehindProxy()
+    await redis.quit()
+    await until('that one is gone', () => proxy.open === 0)
+    const sockets = () =>
+      process.getActiveResourcesInfo().filter((r) => r === 'TCPSocketWrap').length
+    const before = sockets()
+    for (let i = 0; i < 10; i++) {
+      const socket = connect(proxy.port, proxy.host).on('error', () => {})
+      await once(socket, 'connect')
+      await until('it is linked', () => proxy.open === 1)
+      proxy.hold()
+      socket.end()
+      await sleep(20)
+      proxy.pass()
+      for (let turn = 0; turn < 10; turn++) await null // its end is handed on, and nothing else happens
+      proxy.cut()
+      proxy.pass()
+      socket.destroy()
+    }
+    await until('none is left', () => sockets() <= before, 2_000)
+    expect(await client({ port: proxy.port }).ping()).toBe('PONG')
   })
 
   it('swallows every reply when told so', async () => {
