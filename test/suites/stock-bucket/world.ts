@@ -76,6 +76,10 @@ export function reservationOf(o: Partial<Reservation> = {}): Reservation {
   }
 }
 
+/** PEXPIRETIME, which Redis 6 does not know, to a millisecond or two. */
+const EXPIRES_AT = `local now = redis.call('TIME')
+return now[1] * 1000 + math.floor(now[2] / 1000) + redis.call('PTTL', KEYS[1])`
+
 /** One Redis with one sale in it, and the books that must balance after every step. */
 export class World {
   readonly batches: Batch[] = []
@@ -205,7 +209,8 @@ export class World {
   async #oneExpiry(keys: readonly string[]): Promise<void> {
     const until = this.activity.endsAt + this.activity.payWithinMs + 2 * HOUR
     for (const key of keys) {
-      if (this.engine === 'real') expect(await this.redis.pexpiretime(key), key).toBe(until)
+      const ends = this.engine === 'real' ? await this.redis.eval(EXPIRES_AT, 1, key) : null
+      if (ends !== null) expect(Math.abs(Number(ends) - until), key).toBeLessThan(5)
       else {
         const left = await this.redis.pttl(key)
         expect(Math.abs(left - (until - Date.now())), key).toBeLessThan(2_000)
