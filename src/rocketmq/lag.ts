@@ -24,3 +24,35 @@ export function lagIn(
 
 const has = (line: string, label: string, value: string) =>
   line.includes(`{${label}="${value}"`) || line.includes(`,${label}="${value}"`)
+
+const METRICS_TIMEOUT_MS = 2_000
+/** How old figures may be. A broker reckons them anew for whoever asks, for all of its topics. */
+const FRESH_MS = 1_000
+
+/** The metrics of all brokers, asked for once for all who want them within a second: probes, and there are several, ask more often. */
+export class Metrics {
+  private text: Promise<string> | null = null
+
+  constructor(private readonly urls: readonly string[]) {}
+
+  read(): Promise<string> {
+    this.text ??= this.ask()
+    return this.text
+  }
+
+  private async ask(): Promise<string> {
+    try {
+      return (await Promise.all(this.urls.map(metricsOf))).join('\n')
+    } finally {
+      setTimeout(() => {
+        this.text = null
+      }, FRESH_MS).unref()
+    }
+  }
+}
+
+async function metricsOf(url: string): Promise<string> {
+  const response = await fetch(url, { signal: AbortSignal.timeout(METRICS_TIMEOUT_MS) })
+  if (!response.ok) throw new Error(`${url} answered ${response.status}`)
+  return response.text()
+}

@@ -10,7 +10,7 @@ import type { Batch, Sent, SkuRef } from '../core/types.js'
 import { addressOf, type RocketmqAddress } from './address.js'
 import { BrokerLink, type BrokerLinkOptions } from './broker-link.js'
 import type { Received } from './inbox.js'
-import { lagIn } from './lag.js'
+import { lagIn, Metrics } from './lag.js'
 import { MessageSource } from './message-source.js'
 import { outcomeOf } from './outcome.js'
 import { loadModule, type RocketmqModule } from './sdk.js'
@@ -45,7 +45,6 @@ export interface RocketmqQueueOptions extends RocketmqAddress {
 
 /** The proxy refuses a longer message group. */
 const LONGEST_GROUP = 64
-const METRICS_TIMEOUT_MS = 2_000
 
 /**
  * A queue in a topic of RocketMQ 5, through its gRPC proxy. Batches of one SKU go to one broker queue, in order; consumers
@@ -54,7 +53,7 @@ const METRICS_TIMEOUT_MS = 2_000
 export class RocketmqQueue implements Queue {
   private readonly address: BrokerLinkOptions
   private readonly settings: Readonly<Record<'maxAttempts' | 'retryMs' | 'invisibleMs', number>>
-  private readonly metricsUrls: readonly string[]
+  private readonly metrics: Metrics | null
   private readonly module: RocketmqModule | undefined
   private readonly onDead: (message: Batch | string, why: string) => void
   private readonly onError: (error: unknown) => void
@@ -80,8 +79,9 @@ export class RocketmqQueue implements Queue {
       invisibleMs: this.settings.invisibleMs,
       onError: this.onError,
     }
-    this.metricsUrls = [o.metricsUrl ?? []].flat()
-    for (const url of this.metricsUrls)
+    const urls = [o.metricsUrl ?? []].flat()
+    this.metrics = urls.length > 0 ? new Metrics(urls) : null
+    for (const url of urls)
       if (!URL.canParse(url)) check.fail('BAD_OPTION', 'option metricsUrl', 'a URL', url)
     this.module = o.module
   }
@@ -146,10 +146,9 @@ export class RocketmqQueue implements Queue {
    */
   async lag(): ReturnType<Queue['lag']> {
     const { topic, group } = this.address
-    if (this.metricsUrls.length === 0 || group === undefined) return 'unknown'
+    if (!this.metrics || group === undefined) return 'unknown'
     try {
-      const texts = await Promise.all(this.metricsUrls.map(metricsOf))
-      const told = lagIn(texts.join('\n'), topic, group)
+      const told = lagIn(await this.metrics.read(), topic, group)
       if (!told) return 'unknown'
       const messages = told.messages + this.held.size
       if (messages === 0) return { messages, oldestAgeMs: null }
@@ -205,10 +204,4 @@ function messageGroupOf({ activityId, skuId }: SkuRef): string {
   const group = `${activityId} ${skuId}`
   if (group.length <= LONGEST_GROUP) return group
   return createHash('sha256').update(group).digest('base64url')
-}
-
-async function metricsOf(url: string): Promise<string> {
-  const response = await fetch(url, { signal: AbortSignal.timeout(METRICS_TIMEOUT_MS) })
-  if (!response.ok) throw new Error(`${url} answered ${response.status}`)
-  return response.text()
 }

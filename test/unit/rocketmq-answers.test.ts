@@ -1,5 +1,9 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import { lagIn } from '../../src/rocketmq/lag.js'
+import { lagIn, Metrics } from '../../src/rocketmq/lag.js'
 import { outcomeOf } from '../../src/rocketmq/outcome.js'
 import { correctHandle } from '../../src/rocketmq/receipt.js'
 
@@ -83,4 +87,29 @@ describe('correctHandle', () => {
     for (const handle of ['', 'opaque', 'a 1 2 3 4 b 6 7', '0 1 2 3 4 b 6 x'])
       expect(corrected(handle)).toBe(handle)
   })
+})
+
+it('metrics are asked for once for all who want them at about the same time, and again later', async () => {
+  let asked = 0
+  const server = createServer((_, res) => {
+    asked++
+    if (asked === 2) res.statusCode = 500
+    res.end(`answer ${asked}`)
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const metrics = new Metrics([
+    `http://127.0.0.1:${(server.address() as AddressInfo).port}/metrics`,
+  ])
+  try {
+    const all = await Promise.all([metrics.read(), metrics.read(), metrics.read()])
+    expect([...new Set([...all, await metrics.read()])]).toEqual(['answer 1'])
+    await sleep(1_100)
+    for (const read of [metrics.read(), metrics.read()])
+      await expect(read).rejects.toThrow('answered 500')
+    await sleep(1_100)
+    expect(await metrics.read()).toBe('answer 3')
+    expect(asked).toBe(3)
+  } finally {
+    server.close()
+  }
 })
