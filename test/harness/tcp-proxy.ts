@@ -96,6 +96,17 @@ export class TcpProxy {
     for (const link of this.#links) this.#reset(link)
   }
 
+  /** All connections reset and none accepted for 1.5 s; half a second in which they come back; silence for 7 s. */
+  async cutThenHold(): Promise<void> {
+    this.cut()
+    await sleep(1_500)
+    this.pass()
+    await sleep(500)
+    this.hold()
+    await sleep(7_000)
+    this.pass()
+  }
+
   /** New connections go to another server; existing ones stay where they are until cut. */
   retarget(port: number): void {
     this.#target = port

@@ -1,6 +1,7 @@
 import type { OutboxHandler, OutboxMessage } from 'flash-sale-kit'
 import { type OutboxHandlerUnderTest, outboxHandlerSuite } from 'flash-sale-kit/testing'
-import { describe, expect, test } from 'vitest'
+import { describe, test } from 'vitest'
+import { type Mutant, noticed } from './mutants.js'
 
 /** Keeps what he is sent, once for each number; may be away. */
 class Receiver {
@@ -54,12 +55,7 @@ describe.each(Object.entries(GOOD))('a handler %s', (_, handler) => {
   for (const { name, run } of ALL) test(name, () => run(underTest(handler)))
 })
 
-/** A way to be wrong, and words of the cases that must notice. */
-const MUTANTS: readonly (readonly [
-  string,
-  (receiver: Receiver) => OutboxHandler,
-  readonly string[],
-])[] = [
+const MUTANTS: readonly Mutant<(receiver: Receiver) => OutboxHandler>[] = [
   ['one that sends nothing', () => async () => {}, ['a message is sent']],
   [
     'one that sends the first only',
@@ -118,16 +114,4 @@ const MUTANTS: readonly (readonly [
   ],
 ]
 
-test.each(MUTANTS)('the suite notices %s', async (_, handler, words) => {
-  for (const word of words) {
-    const named = ALL.filter(({ name }) => name.includes(word))
-    expect(named, word).not.toEqual([])
-    for (const { name, run } of named) await expect(run(underTest(handler)), name).rejects.toThrow()
-  }
-})
-
-test('every case of the suite is seen to fail', () => {
-  const words = MUTANTS.flatMap(([, , its]) => its)
-  const unseen = ALL.filter(({ name }) => !words.some((word) => name.includes(word)))
-  expect(unseen.map(({ name }) => name)).toEqual([])
-})
+noticed(ALL, MUTANTS, underTest)

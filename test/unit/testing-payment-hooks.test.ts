@@ -1,6 +1,7 @@
 import { type PaymentHooksLike, paymentHooksSuite } from 'flash-sale-kit/testing'
 import type { Knex } from 'knex'
-import { describe, expect, test } from 'vitest'
+import { describe, test } from 'vitest'
+import { type Mutant, noticed } from './mutants.js'
 import { careful, depotUnderTest } from './testing-payment-hooks.js'
 
 type Hooks = PaymentHooksLike<Knex.Transaction>
@@ -30,8 +31,7 @@ const remembering = (): Hooks => {
   }
 }
 
-/** A way to be wrong, and words of the cases that must notice. */
-const MUTANTS: readonly (readonly [string, (outer: Knex) => Hooks, readonly string[]])[] = [
+const MUTANTS: readonly Mutant<(outer: Knex) => Hooks>[] = [
   [
     'nothing begun',
     pays(async () => {}),
@@ -75,20 +75,4 @@ const MUTANTS: readonly (readonly [string, (outer: Knex) => Hooks, readonly stri
   ],
 ]
 
-test.each(MUTANTS)('the suite notices %s', async (_, hooks, words) => {
-  for (const word of words) {
-    const named = ALL.filter(({ name }) => name.includes(word))
-    expect(named, word).not.toEqual([])
-    for (const { name, run } of named)
-      await expect(
-        run(() => depotUnderTest('sqlite', hooks)),
-        name,
-      ).rejects.toThrow()
-  }
-})
-
-test('every case of the suite is seen to fail', () => {
-  const words = MUTANTS.flatMap(([, , its]) => its)
-  const unseen = ALL.filter(({ name }) => !words.some((word) => name.includes(word)))
-  expect(unseen.map(({ name }) => name)).toEqual([])
-})
+noticed(ALL, MUTANTS, (hooks) => () => depotUnderTest('sqlite', hooks))

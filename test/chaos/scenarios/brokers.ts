@@ -108,14 +108,7 @@ const cut = network(
       'all connections to the broker are reset and none accepted for 1.5 s; then silence for 7 s; 5 % of the sends fail',
     buyerSees: '`queued`, and his result afterwards; after some seconds `busy`',
   },
-  async (proxy) => {
-    proxy.cut()
-    await sleep(1_500)
-    proxy.pass()
-    await sleep(500)
-    proxy.hold()
-    await sleep(7_000)
-  },
+  (proxy) => proxy.cutThenHold(),
 )
 
 const repliesLost = network(

@@ -151,15 +151,7 @@ const cut: Scenario = {
   async run(stage) {
     const { proxy } = stage.database
     await stage.sold(1 / 6)
-    await stage.during(async () => {
-      proxy.cut()
-      await sleep(1_500)
-      proxy.pass()
-      await sleep(500)
-      proxy.hold()
-      await sleep(7_000)
-      proxy.pass()
-    })
+    await stage.during(() => proxy.cutThenHold())
   },
 }
 
