@@ -8,6 +8,7 @@ import {
 } from 'flash-sale-kit'
 import { KnexActivityControl, KnexActivityStore, KnexOrderBook } from 'flash-sale-kit/knex'
 import type { Knex } from 'knex'
+import { onTestFinished } from 'vitest'
 
 export const AUDIT = { actor: 'op', reason: 'a test' } as const
 export const SKU = 's1'
@@ -47,7 +48,10 @@ export interface ShopOptions {
 
 let shops = 0
 
-/** A sale of one SKU, warmed and open unless told otherwise; nothing runs in the background. */
+/**
+ * A sale of one SKU, warmed and open unless told otherwise; nothing runs in the background. What the test starts is stopped
+ * when it ends: a relay serves every live activity, the next test's too.
+ */
 export async function openShop(backend: Backend, o: ShopOptions = {}) {
   const { knex } = backend
   const redis = new FickleRedis(backend.redis)
@@ -87,7 +91,11 @@ export async function openShop(backend: Backend, o: ShopOptions = {}) {
     // A machine with other work may keep the mock from answering as fast as a Redis would.
     stock: { maxWaitMs: 10_000, ...o.sale?.stock },
   }
-  const sale = new FlashSale(options)
+  const stopped = (made: FlashSale) => {
+    onTestFinished(() => made.stop({ drainMs: 1_000 }))
+    return made
+  }
+  const sale = stopped(new FlashSale(options))
   const ref = { activityId, skuId: SKU }
   if (o.warm !== false) await sale.warmUp(activityId, AUDIT)
   if (o.warm !== false && o.open !== false) await sale.control(activityId, 'open', AUDIT)
@@ -95,7 +103,7 @@ export async function openShop(backend: Backend, o: ShopOptions = {}) {
     ...{ sale, redis, knex, orders, activities, queue, activity, ref, alerts, refused, options },
     /** Another process on the same data. */
     restarted: (changed: Partial<FlashSaleOptions> = {}) =>
-      new FlashSale({ ...options, ...changed }),
+      stopped(new FlashSale({ ...options, ...changed })),
     buy: (userId: string, more: object = {}) =>
       sale.submit({ ...ref, buyer: { userId, ip: '10.0.0.1' }, ...more }),
     result: (userId: string) => sale.result({ ...ref, userId }),
