@@ -18,6 +18,7 @@ export type {
   StepRefused,
   StepResult,
 } from './core/saga.js'
+export { movesOf } from './core/standing.js'
 export type * from './core/types.js'
 export { ActivityGate, type ActivityGateOptions, type KnownActivity } from './gate/activity-gate.js'
 export {

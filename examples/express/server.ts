@@ -76,7 +76,8 @@ export function openShop(env: Env) {
   const redis = new Redis(required(env, 'REDIS_URL'))
   redis.on('error', (error) => console.error('redis', error.message)) // commands reject for themselves
   const activities = new KnexActivityStore({ knex })
-  const queue = new MemoryQueue()
+  const control = new KnexActivityControl({ knex })
+  const queue = new MemoryQueue({ onDead: (batch, why) => sale.setAside(batch, why) })
   const orders = new KnexOrderBook({ knex, hooks: { onConfirm: insertShopOrders } })
   const events = {
     onAlert: (code: string, detail: object) => console.error('alert', code, detail),
@@ -85,7 +86,7 @@ export function openShop(env: Env) {
     redis,
     queue,
     activities,
-    control: new KnexActivityControl({ knex }),
+    control,
     fences: new KnexFences({ knex }),
     orders,
     tokens: new TokenIssuer({
@@ -97,7 +98,9 @@ export function openShop(env: Env) {
   const payments = openPayments({ book, orders, ledger: sale.stock, events })
   const leases = new KnexLeases({ knex })
   const reconciler = new ReconcileRunner({
-    reconciler: new TriangleReconciler({ stock: sale.stock, orders, activities, payments: book }),
+    reconciler: new TriangleReconciler({
+      ...{ stock: sale.stock, orders, activities, control, payments: book },
+    }),
     activities,
     leases,
     events,

@@ -3,8 +3,10 @@ import {
   ActivityGate,
   type Batch,
   type Delivered,
+  FlashSaleError,
   MemoryQueue,
   type Move,
+  movesOf,
   type RedisLike,
   StockBucket,
   TokenIssuer,
@@ -21,29 +23,31 @@ export function wire(o: { redis: RedisLike; knex: Knex; tokenKey: Uint8Array }) 
   const control = new KnexActivityControl({ knex: o.knex })
   const gate = new ActivityGate({ activities, control })
   const tokens = new TokenIssuer({ keys: [{ kid: 'k1', secret: o.tokenKey }] })
-  const queue = new MemoryQueue()
+  const queue = new MemoryQueue({
+    onDead: ({ batchId }, why) => {
+      console.error('dead message', batchId, why)
+      const task = { kind: 'dead-message', ref: batchId, detail: { why } }
+      orders.addManualTask(task).catch((error) => console.error('manual task', error))
+    },
+  })
 
   // Deduct, then enqueue. Units of a message that the queue refused would go back only behind CLOSED rows.
   const deliver = async (batch: Batch): Promise<Delivered> => {
     const sent = await queue.send(batch)
     if (sent !== 'rejected') return sent
     const verdicts = await orders.closeUnbooked(batch.reservations, 'send-rejected')
-    return { closed: closedNumbers(verdicts) }
+    return { closed: returned(movesOf(verdicts, batch.reservations)) }
   }
   const stock = new StockBucket({ redis: o.redis, deliver })
 
   // Confirm: the database decides, then Redis is told, then the message is acknowledged.
   const settle = async (batches: readonly Batch[], verdicts: readonly Verdict[]) => {
-    const byNumber = new Map(batches.flatMap((b) => b.reservations).map((r) => [r.orderNo, r]))
-    const moves = verdicts.flatMap((v): Move[] => {
-      const reservation = byNumber.get(v.orderNo)
-      if (!reservation) return []
-      return v.status === 'closed'
-        ? [{ to: 'released', reservation, reason: v.reason }]
-        : [{ to: v.status, reservation }]
-    })
+    const moves = movesOf(
+      verdicts,
+      batches.flatMap((b) => b.reservations),
+    )
     await stock.move(moves)
-    await orders.released(closedNumbers(verdicts))
+    await orders.released(returned(moves))
     for (const batch of batches) await stock.delivered(batch, 'settled')
   }
   const consume = () =>
@@ -57,11 +61,18 @@ export function wire(o: { redis: RedisLike; knex: Knex; tokenKey: Uint8Array }) 
     )
 
   // Relay: what a crash left owed is sent again, what nobody confirmed for ten minutes is closed, units go back.
+  const relayOwed = async (activityId: string) => {
+    for (const { batch, due } of await stock.takeOwed(activityId, { leaseMs: 5_000, limit: 32 }))
+      if (due === 'send') await stock.delivered(batch, await deliver(batch))
+      else await settle([batch], await orders.closeUnbooked(batch.reservations, 'lost'))
+  }
   const relay = async () => {
+    // One that cannot be served, or is not warmed yet, holds up neither the others nor the releases.
     for (const activityId of await activities.live())
-      for (const { batch, due } of await stock.takeOwed(activityId, { leaseMs: 5_000, limit: 32 }))
-        if (due === 'send') await stock.delivered(batch, await deliver(batch))
-        else await settle([batch], await orders.closeUnbooked(batch.reservations, 'lost'))
+      await relayOwed(activityId).catch((error) => {
+        const isNotWarmed = error instanceof FlashSaleError && error.code === 'NOT_WARMED'
+        if (!isNotWarmed) console.error('relay', activityId, error)
+      })
     const owed = await orders.takeReleases({ limit: 256, leaseMs: 5_000 })
     try {
       await stock.move(
@@ -71,6 +82,14 @@ export function wire(o: { redis: RedisLike; knex: Knex; tokenKey: Uint8Array }) 
     } catch (error) {
       await orders.retryReleases(owed, String(error))
     }
+  }
+
+  // Redis went back in time: what it would sell may be sold already. Opening again is for a person, after reconciling.
+  const stopRewound = async (activityId: string) => {
+    const audit = { actor: 'pipeline', reason: 'Redis went back in time' }
+    const revision = await control.set(activityId, 'stopped', audit)
+    gate.forget(activityId)
+    await stock.control(activityId, 'stopped', revision)
   }
 
   const sale: Sale = {
@@ -92,6 +111,8 @@ export function wire(o: { redis: RedisLike; knex: Knex; tokenKey: Uint8Array }) 
       const verified = await tokens.verify(token, { activityId, userId })
       if (verified.status !== 'valid') return verified
       const taken = await stock.deduct({ ...wish, userId, version, token: verified.proof })
+      if (taken.status === 'rewound')
+        await stopRewound(activityId).catch((error) => console.error('stop', activityId, error))
       if (taken.status !== 'reserved') return taken
       return { status: 'queued', orderNo: taken.reservation.orderNo, replayed: taken.replayed }
     },
@@ -130,6 +151,7 @@ export function wire(o: { redis: RedisLike; knex: Knex; tokenKey: Uint8Array }) 
   }
 }
 
-function closedNumbers(verdicts: readonly Verdict[]): readonly string[] {
-  return verdicts.filter((v) => v.status === 'closed').map((v) => v.orderNo)
+/** Numbers whose units go back. Those of a refunded order stay sold. */
+function returned(moves: readonly Move[]): readonly string[] {
+  return moves.filter((m) => m.to === 'released').map((m) => m.reservation.orderNo)
 }

@@ -29,7 +29,10 @@ export function moveTo(decided: Decided, reservation: Reservation): Move {
     : { to, reservation }
 }
 
-/** What Redis is to be told of the database's verdicts on these reservations. */
+/**
+ * What Redis is to be told of the database's verdicts on these reservations, after their COMMIT: `confirmed`, `paid`, or
+ * `released`. A refunded order stays sold in Redis too.
+ */
 export function movesOf(
   verdicts: readonly Verdict[],
   reservations: readonly Reservation[],

@@ -8,6 +8,7 @@ const PER_CLICK = new Set([
   'not-warmed',
   'script-mismatch',
   'rewound',
+  'stop-failed',
   'activity-unread',
   'stock-error',
 ])

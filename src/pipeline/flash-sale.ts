@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import * as check from '../core/check.js'
+import { FlashSaleError } from '../core/errors.js'
 import type { Background, ConsumerState } from '../core/ports.js'
 import type { Queue } from '../core/queue.js'
 import type {
@@ -175,7 +176,8 @@ export class FlashSale implements Background {
    * One click: refused early, or a unit deducted and its order on the way to the database. `queued` is not yet success:
    * that is what {@link result} says once the database has confirmed.
    *
-   * @throws FlashSaleError `BAD_INPUT`, `REDIS_REFUSED`, `CORRUPT`, `STOPPED`; in strong mode also `DB_BUSY`, `DB_UNAVAILABLE`
+   * @throws FlashSaleError `BAD_INPUT`, `REDIS_REFUSED`, `CORRUPT`, `STOPPED`; in strong mode also `DB_BUSY`, `DB_UNAVAILABLE`,
+   *   with stored tokens `REDIS_UNAVAILABLE`; `BAD_OPTION` where tokens are required and no `tokens` were given
    */
   async submit(request: SubmitRequest): Promise<Submitted> {
     check.object(request, 'request')
@@ -183,6 +185,7 @@ export class FlashSale implements Background {
     const userId = buyerId(request.buyer)
     const quantity =
       request.quantity === undefined ? 1 : check.int(request.quantity, 'quantity', 1, 1_000)
+    if (this.stopping) throw new FlashSaleError('STOPPED', 'this FlashSale was stopped')
     const who = { ...ref, userId }
     const admitted = await this.admission.submit(request, who, quantity)
     if ('status' in admitted) return admitted

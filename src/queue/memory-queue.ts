@@ -14,8 +14,8 @@ export interface MemoryQueueOptions {
   readonly retryMs?: number
   /** Deliveries of one message before it is set aside. @defaultValue 16 */
   readonly maxAttempts?: number
-  /** Told of a message that was set aside. */
-  readonly onDead?: (batch: Batch) => void
+  /** Told of a message that was set aside: `sale.setAside` makes an alert and a task of it. */
+  readonly onDead?: (batch: Batch, why: string) => void
 }
 
 interface Message {
@@ -37,7 +37,7 @@ export class MemoryQueue implements Queue {
   private readonly maxMessages: number
   private readonly retryMs: number
   private readonly maxAttempts: number
-  private readonly onDead: (batch: Batch) => void
+  private readonly onDead: (batch: Batch, why: string) => void
   private stopped = false
 
   constructor(o: MemoryQueueOptions = {}) {
@@ -149,8 +149,9 @@ export class MemoryQueue implements Queue {
     }
     this.present.delete(message.batch.batchId)
     if (handled === 'ack') return
+    const why = handled === 'dead' ? 'set aside by the consumer' : `tried ${message.attempt} times`
     try {
-      this.onDead(message.batch)
+      this.onDead(message.batch, why)
     } catch {
       // a host's callback must not end the consumer
     }

@@ -110,11 +110,12 @@ it.each([
   'delivers again after %s, with the number of the attempt, until maxAttempts',
   async (_, answer) => {
     const dead: string[] = []
-    const queue = open({ maxAttempts: 3, onDead: (b) => dead.push(b.batchId) })
+    const queue = open({ maxAttempts: 3, onDead: (b, why) => dead.push(`${b.batchId} ${why}`) })
     const { seen, handler } = collect(answer as never)
     queue.consume(handler, { maxBatches: 8 })
     await queue.send(batch('b1'))
     await until(() => dead.length === 1)
+    expect(dead).toEqual(['b1 tried 3 times'])
     expect(seen.map((d) => d.attempt)).toEqual([1, 2, 3])
     expect((await queue.lag()).messages).toBe(0)
   },
@@ -147,8 +148,8 @@ it('waits longer before each attempt, and does not hold up others meanwhile', as
 it('sets a dead one aside at once, and tells; a callback that throws ends nothing', async () => {
   const dead: string[] = []
   const queue = open({
-    onDead: (b) => {
-      dead.push(b.batchId)
+    onDead: (b, why) => {
+      dead.push(`${b.batchId} ${why}`)
       throw new Error('the pager is down')
     },
   })
@@ -157,7 +158,7 @@ it('sets a dead one aside at once, and tells; a callback that throws ends nothin
   await queue.send(batch('b1'))
   await queue.send(batch('b2'))
   await until(() => seen.length === 2)
-  expect(dead).toEqual(['b1'])
+  expect(dead).toEqual(['b1 set aside by the consumer'])
   expect((await queue.lag()).messages).toBe(0)
 })
 

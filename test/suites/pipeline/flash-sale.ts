@@ -473,6 +473,13 @@ export function flashSaleSuite(backend: () => Backend): void {
       expect(await shop.buy('u3')).toEqual({ status: 'sold-out' })
       expect(await shop.orders.numbers(shop.ref)).toMatchObject({ available: 0, live: 2 })
     })
+
+    test('once stopped it sells no more', async () => {
+      const shop = await openShop(backend(), { units: 2, activity: { mode: 'strong' } })
+      await shop.sale.stop()
+      await expect(shop.buy('u1')).rejects.toMatchObject({ code: 'STOPPED' })
+      expect(await shop.orders.numbers(shop.ref)).toMatchObject({ available: 2, live: 0 })
+    })
   })
 
   test('S11: levers of a strong-mode sale leave Redis alone', async () => {
