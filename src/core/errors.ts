@@ -1,7 +1,8 @@
 /**
  * Why something is broken. What a buyer can be told is never an error but a `status`.
  *
- * - `BAD_OPTION`, `BAD_INPUT`: the caller's mistake; raised before any I/O, nothing was written.
+ * - `BAD_OPTION`, `BAD_INPUT`: the caller's mistake, found before any I/O (or, where said, within a transaction that was
+ *   undone); nothing was written.
  * - `BAD_MESSAGE`: a message no consumer can read.
  * - `REDIS_REFUSED`: Redis said no before doing anything (read-only, loading, out of memory, moved slot, …).
  * - `REDIS_UNAVAILABLE`: no answer to a read; nothing was at stake.
