@@ -112,6 +112,8 @@ export interface Fences {
 export type RedisStanding = Fence & {
   readonly status: 'warm' | 'not-warmed' | 'corrupt' | 'rewound'
   readonly state: SaleState
+  /** Which the sale runs; '' where there is none. */
+  readonly version: string
   /** Orders not yet decided by the database. */
   readonly waiting: number
   /** Records kept of each SKU, released ones included. */
@@ -156,14 +158,19 @@ export interface Seal {
 /** Where the records of a sale go before Redis expires. */
 export interface SealStore {
   find(activityId: string): Promise<Seal | null>
+  /** A number that is another whenever records of the activity, of any SKU, have changed. 0 while there are none. */
+  generation(activityId: string): Promise<number>
   /** Adds records of one SKU, at most 1,000, or changes those of the same number. False once the activity is sealed. */
   put(ref: SkuRef, records: readonly ReservationRecord[]): Promise<boolean>
   /** Takes records out that Redis does not have (any more). False once the activity is sealed. */
   drop(ref: SkuRef, orderNos: readonly string[]): Promise<boolean>
   /** Of an SKU, in order of number. */
   records(ref: SkuRef): AsyncIterable<ReservationRecord>
-  /** Returns the seal that is there, if there is one. */
-  finish(seal: Omit<Seal, 'sealedAt'>): Promise<Seal>
+  /**
+   * Returns the seal that is there, if there is one. Null when the records are not of `generation` any more: another run
+   * has changed them, and the checksum is not theirs. Changes and seals of an activity exclude each other.
+   */
+  finish(seal: Omit<Seal, 'sealedAt'> & { readonly generation: number }): Promise<Seal | null>
 }
 
 /** One payment for an order: money asked for, received, given back. Amounts are whole minor units of `currency`. */

@@ -2,6 +2,7 @@ import { within } from '../core/background.js'
 import * as check from '../core/check.js'
 import { FlashSaleError } from '../core/errors.js'
 import type { ActivityStore, SaleControl } from '../core/ports.js'
+import { quiet } from '../core/quiet.js'
 import type { Activity, Refusal } from '../core/types.js'
 
 /** What a gate needs of the durable row. */
@@ -17,7 +18,7 @@ export interface ActivityGateOptions {
   readonly maxStaleMs?: number
   /** How long one read may take, in ms; then it has failed, and callers stop waiting for it. @defaultValue 2,000 */
   readonly readTimeoutMs?: number
-  /** How far this process' clock may be off Redis', which decides, in ms. @defaultValue 5,000 */
+  /** How far this process' clock may be off Redis', which decides but in strong mode, in ms. @defaultValue 5,000 */
   readonly clockLeewayMs?: number
   /** Told of every read that failed. */
   readonly onError?: (error: unknown) => void
@@ -60,6 +61,7 @@ export class ActivityGate {
   private readonly maxStaleMs: number
   private readonly readTimeoutMs: number
   private readonly leewayMs: number
+  private readonly onError: (error: unknown) => void
 
   constructor(private readonly o: ActivityGateOptions) {
     check.object(o, 'options')
@@ -71,8 +73,7 @@ export class ActivityGate {
       check.fail('BAD_OPTION', 'option activities', 'an ActivityStore', o.activities)
     if (typeof o.control?.read !== 'function')
       check.fail('BAD_OPTION', 'option control', 'an ActivityControl', o.control)
-    if (o.onError !== undefined && typeof o.onError !== 'function')
-      check.fail('BAD_OPTION', 'option onError', 'a function', o.onError)
+    this.onError = quiet('onError', o.onError)
   }
 
   /**
@@ -95,12 +96,13 @@ export class ActivityGate {
   /** Why this sale takes nobody at the moment, by this process' clock and copy; null when it may. */
   refusal({ activity, control }: KnownActivity, now: number): Refusal | null {
     check.instant(now, 'now')
-    if (now < activity.opensAt - this.leewayMs)
-      return { status: 'not-open', opensAt: activity.opensAt }
+    // In strong mode nobody decides after this process.
+    const leewayMs = activity.mode === 'strong' ? 0 : this.leewayMs
+    if (now < activity.opensAt - leewayMs) return { status: 'not-open', opensAt: activity.opensAt }
     const hint = this.copies.get(activity.activityId)?.notOpen
     if (hint?.opensAt === activity.opensAt && performance.now() < hint.until)
       return { status: 'not-open', opensAt: activity.opensAt }
-    if (now >= activity.endsAt + this.leewayMs) return { status: 'ended' }
+    if (now >= activity.endsAt + leewayMs) return { status: 'ended' }
     if (control.state !== 'open') return { status: 'stopped' }
     return null
   }
@@ -165,7 +167,7 @@ export class ActivityGate {
         },
         (error: unknown) => {
           copy.retryAt = performance.now() + this.refreshMs / 4
-          this.report(error)
+          this.onError(error)
           if (error instanceof FlashSaleError && error.code === 'BAD_INPUT') throw error
         },
       )
@@ -186,14 +188,6 @@ export class ActivityGate {
     const known = { activity: check.activity(activity), control: saleControl(control) }
     // A store that takes 'A1' for 'a1' (a collation does) must not make two names of one sale.
     return known.activity.activityId === activityId ? known : null
-  }
-
-  private report(error: unknown): void {
-    try {
-      this.o.onError?.(error)
-    } catch {
-      // a host's callback must not turn a stale copy into a failure
-    }
   }
 }
 

@@ -2,6 +2,7 @@ import { every, follow, within } from '../core/background.js'
 import * as check from '../core/check.js'
 import { FlashSaleError } from '../core/errors.js'
 import type { Background } from '../core/ports.js'
+import { quiet } from '../core/quiet.js'
 import type { Busy } from '../core/types.js'
 
 /** One number that says how far behind the slower parts are. Ready-made ones are in `probes`. */
@@ -66,14 +67,15 @@ export class BackpressureGate implements Background {
   private readonly busy: Busy
   private readonly timeoutMs: number
   private readonly closeAfterUnknownMs: number
+  private readonly onChange: (reading: ProbeReading) => void
+  private readonly onError: (error: unknown) => void
 
-  constructor(private readonly o: BackpressureGateOptions) {
+  constructor(o: BackpressureGateOptions) {
     check.object(o, 'options')
     if (!Array.isArray(o.probes) || o.probes.length < 1 || o.probes.length > 100)
       check.fail('BAD_OPTION', 'option probes', '1 to 100 probes', o.probes)
-    for (const name of ['onChange', 'onError'] as const)
-      if (o[name] !== undefined && typeof o[name] !== 'function')
-        check.fail('BAD_OPTION', `option ${name}`, 'a function', o[name])
+    this.onChange = quiet('onChange', o.onChange)
+    this.onError = quiet('onError', o.onError)
     const everyMs = check.option(o.intervalMs, 'intervalMs', 250, 1, 60_000)
     this.timeoutMs = check.option(o.timeoutMs, 'timeoutMs', 1_000, 1, 60_000)
     this.closeAfterUnknownMs = check.option(
@@ -171,7 +173,7 @@ export class BackpressureGate implements Background {
         `probe ${name} must give a number from 0 up, got ${check.show(value)}`,
       )
     } catch (error) {
-      if (!stopped.aborted) call(this.o.onError, error)
+      if (!stopped.aborted) this.onError(error)
       return 'unknown'
     } finally {
       unfollow()
@@ -182,7 +184,7 @@ export class BackpressureGate implements Background {
     const reading = this.reading(w, performance.now())
     if (reading.state === w.reported) return
     w.reported = reading.state
-    call(this.o.onChange, reading)
+    this.onChange(reading)
   }
 }
 
@@ -202,13 +204,4 @@ function checkProbe(probe: Probe, name: string): Probe {
       probe.low,
     )
   return probe
-}
-
-/** A host's callback must not end the watch. */
-function call<T>(callback: ((value: T) => void) | undefined, value: T): void {
-  try {
-    callback?.(value)
-  } catch {
-    // nor its own error handler
-  }
 }

@@ -2,6 +2,7 @@ import * as check from '../core/check.js'
 import { Coalescer } from '../core/coalescer.js'
 import { FlashSaleError } from '../core/errors.js'
 import type { RedisLike } from '../core/ports.js'
+import { quiet } from '../core/quiet.js'
 import type { RateLimited } from '../core/types.js'
 import { limitKeys } from '../redis/keys.js'
 import { ScriptRunner } from '../redis/run-script.js'
@@ -92,13 +93,11 @@ export class RateLimiter {
       check.fail('BAD_OPTION', 'option redis', 'a client with evalsha and eval', o.redis)
     if (typeof o.resources !== 'object' || o.resources === null || Array.isArray(o.resources))
       check.fail('BAD_OPTION', 'option resources', 'an object', o.resources)
-    if (o.onError !== undefined && typeof o.onError !== 'function')
-      check.fail('BAD_OPTION', 'option onError', 'a function', o.onError)
+    this.onError = quiet('onError', o.onError)
     const { localShare = 0.05 } = o
     if (typeof localShare !== 'number' || !(localShare > 0 && localShare <= 1))
       check.fail('BAD_OPTION', 'option localShare', 'more than 0, at most 1', localShare)
     this.localShare = localShare
-    this.onError = o.onError ?? (() => {})
     this.runner = new ScriptRunner(o.redis, check.option(o.timeoutMs, 'timeoutMs', 100, 1, 60_000))
     this.aloneMs = check.option(o.aloneMs, 'aloneMs', 500, 1, 60_000)
     this.keyBudget = check.option(o.keyBudget, 'keyBudget', 200_000, 1_000, 10_000_000)
@@ -212,7 +211,7 @@ export class RateLimiter {
       return this.answers(lane, String(reply[1]), String(reply[2]), calls.length)
     } catch (error) {
       this.aloneUntil = performance.now() + this.aloneMs
-      this.report(error)
+      this.onError(error)
       return calls.map((call) => lane.local.take(call.subjects))
     }
   }
@@ -232,14 +231,6 @@ export class RateLimiter {
       }
       return answer
     })
-  }
-
-  private report(error: unknown): void {
-    try {
-      this.onError(error)
-    } catch {
-      // a host's callback must not fail a check
-    }
   }
 }
 

@@ -1,5 +1,6 @@
 import { within } from '../core/background.js'
 import * as check from '../core/check.js'
+import { quiet } from '../core/quiet.js'
 import type { SkuRef } from '../core/types.js'
 
 /** What there is to show; a StockBucket's `numbers` has it, and a host may have it from elsewhere. */
@@ -56,12 +57,12 @@ export class StockDisplay {
   private readonly maxStaleMs: number
   private readonly readTimeoutMs: number
   private readonly maxSkus: number
+  private readonly onError: (error: unknown) => void
 
   constructor(private readonly o: StockDisplayOptions) {
     check.object(o, 'options')
     if (typeof o.read !== 'function') check.fail('BAD_OPTION', 'option read', 'a function', o.read)
-    if (o.onError !== undefined && typeof o.onError !== 'function')
-      check.fail('BAD_OPTION', 'option onError', 'a function', o.onError)
+    this.onError = quiet('onError', o.onError)
     this.ttlMs = check.option(o.ttlMs, 'ttlMs', 1_000, 1, 60_000)
     this.maxStaleMs = check.option(o.maxStaleMs, 'maxStaleMs', 10_000, 0, 600_000)
     this.readTimeoutMs = check.option(o.readTimeoutMs, 'readTimeoutMs', 1_000, 1, 60_000)
@@ -118,7 +119,7 @@ export class StockDisplay {
       (error: unknown) => {
         entry.retryAt = performance.now() + this.ttlMs
         entry.reading = null
-        this.report(error)
+        this.onError(error)
       },
     )
     return entry.reading
@@ -134,14 +135,6 @@ export class StockDisplay {
     check.object(found, 'what read returned')
     const total = check.int(found.total, 'total', 0, Number.MAX_SAFE_INTEGER)
     return { numbers: { total, available: check.int(found.available, 'available', 0, total) }, at }
-  }
-
-  private report(error: unknown): void {
-    try {
-      this.o.onError?.(error)
-    } catch {
-      // a host's callback must not blank a page
-    }
   }
 }
 

@@ -15,7 +15,8 @@ interface List {
   retryAt: number
 }
 
-const RETRY_MS = 250
+/** The list of an SKU is stale whenever another SKU of its sale has sold, and reading it is hundreds of scripts. */
+const PAUSE_MS = 1_000
 
 /**
  * Who has bought of an SKU that is sold out, so that a winner who repeats his click (the answer was lost on the way) hears
@@ -59,12 +60,11 @@ export class Winners {
           list.users = users
           list.stamp = stamp
         },
-        () => {
-          list.retryAt = now + RETRY_MS
-        },
+        () => undefined, // read again after the pause
       )
       .finally(() => {
         list.loading = false
+        list.retryAt = performance.now() + PAUSE_MS
       })
   }
 }

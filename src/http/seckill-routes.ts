@@ -1,4 +1,5 @@
 import * as check from '../core/check.js'
+import { quiet } from '../core/quiet.js'
 import type { Json } from '../core/types.js'
 import type { FlashSale } from '../pipeline/flash-sale.js'
 import type { Buyer, SubmitRequest } from '../pipeline/options.js'
@@ -52,7 +53,7 @@ export class SeckillRoutes {
     for (const name of ['token', 'submit', 'result'] as const)
       if (typeof sale?.[name] !== 'function')
         check.fail('BAD_OPTION', `sale.${name}`, 'a function', sale?.[name])
-    this.onError = o.onError ?? (() => {})
+    this.onError = quiet('onError', o.onError)
   }
 
   async token(q: TokenQuestion): Promise<HttpAnswer> {
@@ -95,11 +96,7 @@ export class SeckillRoutes {
 
   /** For what was thrown although the request was well formed: the host's to hear of. */
   failed(error: unknown): HttpAnswer {
-    try {
-      this.onError(error)
-    } catch {
-      // a host's log must not fail an answer
-    }
+    this.onError(error)
     return errorToHttp(error)
   }
 }

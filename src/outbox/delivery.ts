@@ -65,25 +65,33 @@ class Delivery {
   }
 
   private async handOver(items: readonly Item[]): Promise<void> {
-    const { handler, limitMs, cut, stopping } = this.o
+    const { handler, limitMs, cut } = this.o
     const { lost } = this.holding
     const messages = items.map((item) => item.message)
+    if (this.over) return this.giveBack(messages, 'it was not sent before the stop')
     const due = items.map((item) => item.due)
     let handled: readonly Handled[]
     try {
       handled = await call(handler, due, { limitMs, signals: [lost, cut] })
     } catch (error) {
       const whole = items.length === 1 || error instanceof NoAnswer
-      if (whole || stopping.aborted || lost.aborted) {
-        await this.settle(messages, Array(items.length).fill('retry'), describe(error))
-        return
-      }
+      if (whole || this.over) return this.giveBack(messages, describe(error))
       const middle = Math.ceil(items.length / 2)
       await this.handOver(items.slice(0, middle))
       await this.handOver(items.slice(middle))
       return
     }
     await this.settle(messages, handled, 'the handler said so')
+  }
+
+  /** No further call begins, be it with what was taken while the stop came, or with the halves of a group. */
+  private get over(): boolean {
+    const { stopping, cut } = this.o
+    return stopping.aborted || cut.aborted || this.holding.lost.aborted
+  }
+
+  private giveBack(messages: readonly LeasedMessage[], error: string): Promise<void> {
+    return this.settle(messages, Array(messages.length).fill('retry'), error)
   }
 
   private async settle(

@@ -88,7 +88,7 @@ export class OutboxDispatcher implements Background {
 
   async #send(topic: string, handler: OutboxHandler, stopping: AbortSignal): Promise<void> {
     const take = { topic, limit: this.#batch, leaseMs: this.#leaseMs }
-    for (;;) {
+    while (!stopping.aborted && !this.#cut.signal.aborted) {
       const taken = await this.#outbox.take(take)
       if (taken.length > 0)
         await deliver(taken, {
@@ -102,7 +102,7 @@ export class OutboxDispatcher implements Background {
             this.#alert('outbox-parked', { topic, bizNo: message.bizNo, error }),
           onError: (error) => this.#alert('outbox-failed', { topic, error }),
         })
-      if (stopping.aborted || taken.length < this.#batch) return
+      if (taken.length < this.#batch) return
     }
   }
 

@@ -1,5 +1,6 @@
 import * as check from '../core/check.js'
 import type { FlashSaleEvents } from '../core/ports.js'
+import { quiet } from '../core/quiet.js'
 import type { Refusal, SkuRef, TokenProof } from '../core/types.js'
 import type { ActivityGate, KnownActivity } from '../gate/activity-gate.js'
 import type { BackpressureGate } from '../gate/backpressure-gate.js'
@@ -36,7 +37,11 @@ export interface Admitted {
 
 /** Everything that may refuse a click before it reaches the stock. */
 export class Admission {
-  constructor(private readonly o: AdmissionOptions) {}
+  private readonly onRefused: NonNullable<FlashSaleEvents['onRefused']>
+
+  constructor(private readonly o: AdmissionOptions) {
+    this.onRefused = quiet('events.onRefused', o.events?.onRefused, o.events)
+  }
 
   async submit(request: SubmitRequest, who: Who, quantity: number): Promise<Admitted | Refusal> {
     const { gate, mark, backpressure } = this.o
@@ -79,11 +84,7 @@ export class Admission {
 
   refused(layer: Layer, refusal: Refusal, who: Who): Refusal {
     this.o.counters.refused(layer, refusal.status)
-    try {
-      this.o.events?.onRefused?.(layer, refusal, who)
-    } catch {
-      // a host's counter must not fail a sale
-    }
+    this.onRefused(layer, refusal, who)
     return refusal
   }
 

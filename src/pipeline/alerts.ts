@@ -1,4 +1,5 @@
 import type { FlashSaleEvents } from '../core/ports.js'
+import { quiet } from '../core/quiet.js'
 
 export type Alert = (code: string, detail: { readonly [key: string]: unknown }) => void
 
@@ -15,6 +16,7 @@ const PER_CLICK = new Set([
 
 /** What a crowd sets off is said once a second: a pager must not hear every refused click. */
 export function alerts(events: FlashSaleEvents | undefined): Alert {
+  const say: Alert = quiet('events.onAlert', events?.onAlert, events)
   const saidAt = new Map<string, number>()
   return (code, detail) => {
     if (PER_CLICK.has(code)) {
@@ -23,10 +25,6 @@ export function alerts(events: FlashSaleEvents | undefined): Alert {
       if (now - (saidAt.get(topic) ?? Number.NEGATIVE_INFINITY) < 1_000) return
       saidAt.set(topic, now)
     }
-    try {
-      events?.onAlert?.(code, detail)
-    } catch {
-      // a host's pager must not fail a sale
-    }
+    say(code, detail)
   }
 }

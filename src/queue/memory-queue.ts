@@ -5,6 +5,7 @@ import { handOver } from '../core/hand-over.js'
 import { messageText, parseBatch } from '../core/message.js'
 import { PullLoop } from '../core/pull-loop.js'
 import type { BatchHandler, Consumer, Handled, Queue } from '../core/queue.js'
+import { quiet } from '../core/quiet.js'
 import type { Batch, Sent } from '../core/types.js'
 
 export interface MemoryQueueOptions {
@@ -45,9 +46,7 @@ export class MemoryQueue implements Queue {
     this.maxMessages = check.option(o.maxMessages, 'maxMessages', 10_000, 1, 10_000_000)
     this.retryMs = check.option(o.retryMs, 'retryMs', 100, 1, 60_000)
     this.maxAttempts = check.option(o.maxAttempts, 'maxAttempts', 16, 1, 1_000)
-    if (o.onDead !== undefined && typeof o.onDead !== 'function')
-      check.fail('BAD_OPTION', 'option onDead', 'a function', o.onDead)
-    this.onDead = o.onDead ?? (() => {})
+    this.onDead = quiet('onDead', o.onDead)
   }
 
   async start(): Promise<void> {}
@@ -150,10 +149,6 @@ export class MemoryQueue implements Queue {
     this.present.delete(message.batch.batchId)
     if (handled === 'ack') return
     const why = handled === 'dead' ? 'set aside by the consumer' : `tried ${message.attempt} times`
-    try {
-      this.onDead(message.batch, why)
-    } catch {
-      // a host's callback must not end the consumer
-    }
+    this.onDead(message.batch, why)
   }
 }

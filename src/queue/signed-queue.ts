@@ -1,6 +1,7 @@
 import * as check from '../core/check.js'
 import { handOver } from '../core/hand-over.js'
 import type { BatchHandler, Queue } from '../core/queue.js'
+import { quiet } from '../core/quiet.js'
 import type { Batch } from '../core/types.js'
 import { type MacFault, type MessageKey, MessageMacs } from './message-mac.js'
 
@@ -22,8 +23,7 @@ export function signedQueue(queue: Queue, o: SignedQueueOptions): Queue {
   if (typeof queue?.send !== 'function' || typeof queue.consume !== 'function')
     check.fail('BAD_OPTION', 'queue', 'a Queue', queue)
   check.object(o, 'options')
-  if (o.onForged !== undefined && typeof o.onForged !== 'function')
-    check.fail('BAD_OPTION', 'option onForged', 'a function', o.onForged)
+  const onForged = quiet('onForged', o.onForged)
   const macs = new MessageMacs(o.keys)
   return {
     start: () => queue.start(),
@@ -35,14 +35,14 @@ export function signedQueue(queue: Queue, o: SignedQueueOptions): Queue {
       check.array(batch.reservations, 'batch.reservations')
       return queue.send(macs.sign(batch), s)
     },
-    consume: (handler, c) => queue.consume(checking(handler, macs, o.onForged), c),
+    consume: (handler, c) => queue.consume(checking(handler, macs, onForged), c),
   }
 }
 
 function checking(
   handler: BatchHandler,
   macs: MessageMacs,
-  onForged: SignedQueueOptions['onForged'],
+  onForged: NonNullable<SignedQueueOptions['onForged']>,
 ): BatchHandler {
   if (typeof handler !== 'function') check.fail('BAD_INPUT', 'handler', 'a function', handler)
   return async (delivery) => {
@@ -50,20 +50,11 @@ function checking(
     const batches: Batch[] = []
     for (const [i, { mac: _, ...batch }] of delivery.batches.entries()) {
       const fault = faults[i]
-      if (fault) report(onForged, batch, fault)
+      if (fault) onForged(batch, fault)
       else batches.push(batch)
     }
     const handled = batches.length > 0 ? await handOver(handler, { ...delivery, batches }) : []
     let next = 0
     return faults.map((fault) => (fault ? 'dead' : (handled[next++] ?? 'retry')))
-  }
-}
-
-/** A host's callback must not turn a forgery into a retry. */
-function report(onForged: SignedQueueOptions['onForged'], batch: Batch, fault: MacFault): void {
-  try {
-    onForged?.(batch, fault)
-  } catch {
-    // the message is set aside all the same
   }
 }

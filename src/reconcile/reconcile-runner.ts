@@ -45,7 +45,7 @@ export class ReconcileRunner implements Background {
       check.fail('BAD_OPTION', 'option repair', 'true or false', o.repair)
     this.#o = o
     this.#leaseMs = check.option(o.leaseMs, 'leaseMs', 30_000, 100, 86_400_000)
-    this.#alert = quiet('events.onAlert', o.events?.onAlert?.bind(o.events))
+    this.#alert = quiet('events.onAlert', o.events?.onAlert, o.events)
     this.#onReport = quiet('onReport', o.onReport)
     this.#loop = every({
       everyMs: check.option(o.everyMs, 'everyMs', 60_000, 10, 86_400_000),

@@ -30,7 +30,7 @@ const PASSES = 3
 
 /**
  * Copies the records of a stopped sale to the database before Redis expires, and compares them one by one. May be killed
- * and run again; memory is bounded by a page.
+ * and run again, also while another process is still at it; memory is bounded by a page.
  *
  * @throws FlashSaleError `BAD_INPUT` for an activity that the store does not have, or in strong mode; `CORRUPT` for a record
  *   that nobody can read; what Redis and the store throw
@@ -59,6 +59,7 @@ export async function sealSale(
   for (const { skuId } of activity.skus)
     if (!(await copy({ stock, seals }, { activityId: id, skuId }, o.signal))) break
   for (let pass = 1; pass <= PASSES; pass++) {
+    const generation = await seals.generation(id)
     const found = await compare({ stock, seals }, activity, o.signal)
     const other = await seals.find(id)
     if (other) return { status: 'sealed', seal: other, fresh: false }
@@ -69,8 +70,9 @@ export async function sealSale(
     const { epoch } = now
     const { records, checksum } = found
     const { version } = activity
-    const seal = await seals.finish({ activityId: id, version, epoch, records, checksum })
-    return { status: 'sealed', seal, fresh: true }
+    const read = { activityId: id, version, epoch, records, checksum, generation }
+    const seal = await seals.finish(read)
+    if (seal) return { status: 'sealed', seal, fresh: true }
   }
   return { status: 'changed' }
 }

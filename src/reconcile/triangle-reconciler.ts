@@ -82,7 +82,7 @@ export class TriangleReconciler {
     this.#settleMs = check.option(o.settleMs, 'settleMs', 1_000, 0, 60_000)
     this.#alertUnits = check.option(o.alertUnits, 'alertUnits', 0, 0, check.MAX_UNITS)
     this.#alertRate = rate(o.alertRate ?? 0.0005)
-    this.#alert = quiet('events.onAlert', o.events?.onAlert?.bind(o.events))
+    this.#alert = quiet('events.onAlert', o.events?.onAlert, o.events)
     this.#progress = quiet('onProgress', o.onProgress)
     this.#waiting = new WaitingSince(this.#graceMs)
   }

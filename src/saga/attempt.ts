@@ -1,6 +1,6 @@
 import { describe } from '../core/describe.js'
 import type { SagaContext, SagaPosition, SagaStep, StepDone, StepResult } from '../core/saga.js'
-import { storable } from './data.js'
+import { storable } from '../core/storable.js'
 
 /**
  * What came of one try of a step. `stands`: a probe found the effect that is to be undone. `absent`: it found none.

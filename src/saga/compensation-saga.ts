@@ -65,9 +65,7 @@ export class CompensationSaga<D extends object, Trx> implements Background {
       check.fail('BAD_OPTION', 'option store', 'a SagaStore', o.store)
     this.#store = o.store
     this.#definition = checkDefinition(o.definition)
-    const onAlert = o.events?.onAlert
-    const bound = typeof onAlert === 'function' ? onAlert.bind(o.events) : onAlert
-    this.#alert = quiet('events.onAlert', bound)
+    this.#alert = quiet('events.onAlert', o.events?.onAlert, o.events)
     this.#everyMs = check.option(o.everyMs, 'everyMs', 1_000, 10, 60_000)
     this.#concurrency = check.option(o.concurrency, 'concurrency', 8, 1, 1_000)
     this.#leaseMs = check.option(o.leaseMs, 'leaseMs', 15_000, 100, 3_600_000)

@@ -125,6 +125,44 @@ describe.each(['mariadb', 'postgres', 'mysql'] as const)('on Redis and %s', (kin
       expect(b).toMatchObject({ status: 'sealed', seal: a.status === 'sealed' ? a.seal : null })
     })
 
+    test('an order that changes, and another run that copies it, between the reading and the seal', async () => {
+      const shop = await ended()
+      const { ref, orders, sale, activities } = shop
+      const order = await orders.findByBuyer(ref, 'u47')
+      if (!order) throw new Error('no such order')
+      const late = seals()
+      const finish = late.finish.bind(late)
+      let meanwhile = async () => {
+        await orders.closeUnpaid([order.orderNo], 'unpaid')
+        await sale.stock.move([{ to: 'released', reservation: order, reason: 'unpaid' }])
+        await seals().put(ref, (await sale.stock.scan(ref, '0')).rows)
+        meanwhile = async () => {}
+      }
+      late.finish = async (seal) => {
+        await meanwhile()
+        return finish(seal)
+      }
+      const parts = { stock: sale.stock, seals: late, activities }
+      expect(await sealSale(parts, ref.activityId)).toMatchObject({ status: 'sealed', fresh: true })
+      expect(await verifyCertificate(await linesOf(shop))).toMatchObject({ valid: true })
+    })
+
+    test('a change and a seal at once: one of them is too late', async () => {
+      const seal = { version: '1', epoch: 1, records: 1, checksum: 'f'.repeat(64) }
+      for (let i = 0; i < 40; i++) {
+        const ref = { activityId: `race-${i}`, skuId: 's1' }
+        const number = { ...ref, orderNo: newOrderNo(), userId: 'u1', version: '1', bucket: 0 }
+        const paid = { ...number, quantity: 1, reservedAt: Date.now(), state: 'paid' } as const
+        if (i % 4 < 2) await seals().put(ref, [paid])
+        const generation = await seals().generation(ref.activityId)
+        const finish = () => seals().finish({ ...seal, activityId: ref.activityId, generation })
+        const sooner = i % 2 ? finish() : null
+        const changing = seals().put(ref, [{ ...paid, state: 'released' }])
+        const [changed, sealed] = await Promise.all([changing, sooner ?? finish()])
+        expect(changed, `round ${i}`).toBe(sealed === null)
+      }
+    })
+
     test('a sale that is open, undecided or lost is not sealed', async () => {
       const shop = await openShop(backend())
       expect(await sealOf(shop)).toEqual({ status: 'open' })

@@ -17,23 +17,33 @@ export type SealedRecord = ReservationRecord
 export class MemorySeals implements SealStore {
   readonly kept = new Map<string, SealedRecord>()
   seal: Seal | null = null
+  private changes = 0
 
   async find(): Promise<Seal | null> {
     return this.seal
   }
+  async generation(): Promise<number> {
+    return this.changes
+  }
   async put(_: unknown, records: readonly SealedRecord[]): Promise<boolean> {
-    if (!this.seal) for (const r of records) this.kept.set(r.orderNo, r)
-    return !this.seal
+    if (this.seal) return false
+    for (const r of records) {
+      if (JSON.stringify(this.kept.get(r.orderNo)) !== JSON.stringify(r)) this.changes++
+      this.kept.set(r.orderNo, r)
+    }
+    return true
   }
   async drop(_: unknown, orderNos: readonly string[]): Promise<boolean> {
-    if (!this.seal) for (const orderNo of orderNos) this.kept.delete(orderNo)
-    return !this.seal
+    if (this.seal) return false
+    for (const orderNo of orderNos) if (this.kept.delete(orderNo)) this.changes++
+    return true
   }
   async *records({ skuId }: { readonly skuId: string }): AsyncGenerator<SealedRecord> {
     const all = [...this.kept.values()].filter((r) => r.skuId === skuId)
     yield* all.sort((a, b) => (a.orderNo < b.orderNo ? -1 : 1))
   }
-  async finish(seal: Omit<Seal, 'sealedAt'>): Promise<Seal> {
+  async finish({ generation, ...seal }: Parameters<SealStore['finish']>[0]): Promise<Seal | null> {
+    if (!this.seal && generation !== this.changes) return null
     this.seal ??= { ...seal, sealedAt: 1_790_000_000_000 }
     return this.seal
   }
@@ -94,7 +104,8 @@ export async function partsOf({ skus = { s1: [9, 9] }, orders, records = [], ...
   const inOrder = [...records].sort((a, b) => (place(a) < place(b) ? -1 : 1))
   await seals.put(null, inOrder)
   const seal = { activityId: 'a1', version: 'v1', epoch: 7, records: records.length }
-  await seals.finish({ ...seal, checksum: checksumOf(inOrder), ...o.seal })
+  const generation = await seals.generation()
+  await seals.finish({ ...seal, checksum: checksumOf(inOrder), ...o.seal, generation })
   const activity = activityOf({ skus: ids.map((id) => sku(9, id)), ...o.activity })
   const rows = async function* <R extends { readonly skuId: string }>(
     all: readonly R[],

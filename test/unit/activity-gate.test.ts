@@ -264,6 +264,15 @@ describe('C08 the window, by this process’ clock with leeway', () => {
     expect(told?.status ?? null).toBe(refusal)
   })
 
+  it('has no leeway in strong mode, where nobody decides after it', () => {
+    const known = { activity: { ...activity, mode: 'strong' as const }, control: OPEN }
+    const { opensAt, endsAt } = activity
+    expect(g.refusal(known, opensAt - 1)).toEqual({ status: 'not-open', opensAt })
+    expect(g.refusal(known, opensAt)).toBeNull()
+    expect(g.refusal(known, endsAt - 1)).toBeNull()
+    expect(g.refusal(known, endsAt)).toEqual({ status: 'ended' })
+  })
+
   it('says when it opens, and that it is stopped', () => {
     expect(g.refusal({ activity, control: OPEN }, 1_789_000_000_000)).toEqual({
       status: 'not-open',

@@ -29,7 +29,14 @@ class Stock {
   async standing(): Promise<RedisStanding> {
     this.call('standing')
     const records = { s1: this.of('s1').length, s2: this.of('s2').length }
-    const well = { status: 'warm', epoch: 7, seq: 3, state: 'stopped', waiting: 0 } as const
+    const well = {
+      status: 'warm',
+      epoch: 7,
+      seq: 3,
+      state: 'stopped',
+      version: '1',
+      waiting: 0,
+    } as const
     return { ...well, eviction: 'noeviction', records, ...this.standing_ }
   }
   /** Two records a page. */
@@ -197,6 +204,30 @@ describe('sealSale', () => {
     expect(await seal(copying, early)).toEqual({ status: 'sealed', seal: other, fresh: false })
   })
 
+  it('what another run changes between the reading and the seal is read again, and sealed as it is then', async () => {
+    const stock = new Stock(...five())
+    const seals = new MemorySeals()
+    stock.before['standing 2'] = () => {
+      stock.set(record('1', { state: 'released' }))
+      void seals.put(null, [record('1', { state: 'released' })])
+    }
+    expect(await seal(stock, seals)).toMatchObject({ status: 'sealed', fresh: true })
+    expect(seals.kept.get('1')?.state).toBe('released')
+    expect(seals.seal?.checksum).toBe(checksumOf(inOrder(seals)))
+  })
+
+  it('another run that never leaves the records alone: changed, and nothing is sealed', async () => {
+    const stock = new Stock(...five())
+    const seals = new MemorySeals()
+    for (let i = 2; i <= 9; i++)
+      stock.before[`standing ${i}`] = () => {
+        void seals.put(null, [record('1', { quantity: i })])
+        void seals.put(null, [record('1')])
+      }
+    expect(await seal(stock, seals)).toEqual({ status: 'changed' })
+    expect(seals.seal).toBeNull()
+  })
+
   it('a record that cannot be read, an unknown activity and a strong one are errors', async () => {
     const stock = new Stock(...five())
     stock.strange = ['u7']
@@ -265,12 +296,46 @@ describe('KnexSealStore', () => {
     })
   })
 
-  it('one seal, the first; nothing is changed behind it', async () => {
-    const of = { activityId: 'a1', version: 'v1', epoch: 7, records: 2, checksum: 'f'.repeat(64) }
+  const of = { activityId: 'a1', version: 'v1', epoch: 7, records: 2, checksum: 'f'.repeat(64) }
+
+  it('the generation rises with what changes, with that alone, for each activity apart', async () => {
+    const a2 = { activityId: 'a2', skuId: 's1' }
+    const seen = [await seals.generation('a2')]
+    const telling = async (change: Promise<boolean>) => {
+      expect(await change).toBe(true)
+      seen.push(await seals.generation('a2'))
+    }
+    await telling(seals.put(a2, []))
+    await telling(seals.drop(a2, ['1']))
+    expect(seen).toEqual([0, 0, 0])
+    await telling(seals.put(a2, [record('1'), record('2')]))
+    await telling(seals.put(a2, [record('1'), record('2')]))
+    await telling(seals.put({ ...a2, skuId: 's2' }, [record('1', { skuId: 's2' })]))
+    await telling(seals.put(a2, [record('1', { state: 'released' })]))
+    await telling(seals.drop(a2, ['1', 'none']))
+    await telling(seals.drop(a2, ['1', 'none']))
+    expect(seen.slice(3)).toEqual([1, 1, 2, 3, 4, 4])
+    const other = { ...of, activityId: 'a3', records: 0 }
+    expect(await seals.finish({ ...other, generation: 1 })).toBeNull()
+    expect(await seals.finish({ ...other, generation: 0 })).toMatchObject(other)
+  })
+
+  it('no seal of records that have changed since they were read', async () => {
+    const generation = await seals.generation('a1')
+    await seals.put(ref, [record('1', { state: 'released' })])
+    expect(await seals.finish({ ...of, generation })).toBeNull()
     expect(await seals.find('a1')).toBeNull()
-    const first = await seals.finish(of)
+    await seals.drop(ref, ['1'])
+    expect(await seals.finish({ ...of, generation: generation + 1 })).toBeNull()
+    await expect(seals.finish(of as never)).rejects.toMatchObject({ code: 'BAD_INPUT' })
+  })
+
+  it('one seal, the first; nothing is changed behind it', async () => {
+    const generation = await seals.generation('a1')
+    expect(await seals.find('a1')).toBeNull()
+    const first = await seals.finish({ ...of, generation })
     expect(first).toEqual({ ...of, sealedAt: expect.any(Number) })
-    expect(await seals.finish({ ...of, records: 3 })).toEqual(first)
+    expect(await seals.finish({ ...of, records: 3, generation: 0 })).toEqual(first)
     expect(await seals.find('a1')).toEqual(first)
     const before = await all()
     expect(await seals.put(ref, [record('1', { state: 'held' })])).toBe(false)

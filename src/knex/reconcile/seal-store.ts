@@ -34,8 +34,11 @@ export class KnexSealStore implements SealStore {
 
   async find(activityId: string): Promise<Seal | null> {
     const id = check.keyId(activityId, 'activityId')
-    const [row] = await this.#database.read((on) => on.all(this.#sealSql, [id]))
-    return row ? sealOf(row) : null
+    return sealOf(await this.#row(id))
+  }
+
+  async generation(activityId: string): Promise<number> {
+    return generationOf(await this.#row(check.keyId(activityId, 'activityId')))
   }
 
   async put(ref: SkuRef, records: readonly ReservationRecord[]): Promise<boolean> {
@@ -62,28 +65,29 @@ export class KnexSealStore implements SealStore {
     )
     const { sealed } = this.#database.tables
     return this.#change(activityId, async (tx) => {
-      if (rows.size === 0) return
+      if (rows.size === 0) return false
       const list = Array(rows.size).fill('?').join(',')
       const found = await tx.all(
         `SELECT ${SELECT} FROM ${sealed} WHERE activity_id = ? AND sku_id = ? AND order_no IN (${list})`,
         [activityId, skuId, ...rows.keys()],
       )
       const kept = new Map(found.map((row) => [row.order_no as string, valuesOf(row)]))
-      // Two who copy at once meet in the primary key, and the later repeats and finds the rows.
       const fresh = [...rows].filter(([orderNo]) => !kept.has(orderNo))
       await tx.insert(
         sealed,
         COLUMNS,
         fresh.map(([, row]) => row),
       )
-      for (const [orderNo, row] of rows) {
+      const changed = [...rows].filter(([orderNo, row]) => {
         const old = kept.get(orderNo)
-        if (!old || String(old) === String(row)) continue
+        return old && String(old) !== String(row)
+      })
+      for (const [orderNo, row] of changed)
         await tx.run(
           `UPDATE ${sealed} SET user_id = ?, state = ?, quantity = ?, reserved_at = ?, bucket = ?, version = ? WHERE activity_id = ? AND sku_id = ? AND order_no = ?`,
           [...row.slice(3), activityId, skuId, orderNo],
         )
-      }
+      return fresh.length > 0 || changed.length > 0
     })
   }
 
@@ -92,13 +96,14 @@ export class KnexSealStore implements SealStore {
     check.array(orderNos, 'orderNos')
     const numbers = orderNos.map((orderNo) => check.id(orderNo, 'orderNo'))
     const { sealed } = this.#database.tables
-    return this.#change(activityId, (tx) =>
-      tx.runIn(
+    return this.#change(activityId, async (tx) => {
+      const dropped = await tx.runIn(
         `DELETE FROM ${sealed} WHERE activity_id = ? AND sku_id = ? AND order_no IN (??)`,
         [activityId, skuId],
         numbers,
-      ),
-    )
+      )
+      return dropped > 0
+    })
   }
 
   /** Page by page, each a read of its own: what is sealed does not change, and no connection is held in between. */
@@ -118,7 +123,7 @@ export class KnexSealStore implements SealStore {
     }
   }
 
-  async finish(seal: Omit<Seal, 'sealedAt'>): Promise<Seal> {
+  async finish(seal: Parameters<SealStore['finish']>[0]): Promise<Seal | null> {
     check.object(seal, 'seal')
     const id = check.keyId(seal.activityId, 'seal.activityId')
     const values = [
@@ -127,35 +132,67 @@ export class KnexSealStore implements SealStore {
       check.int(seal.records, 'seal.records', 0, 1e12),
       check.text(seal.checksum, 'seal.checksum', 64),
     ]
-    const table = this.#database.tables.seal
+    const generation = check.int(seal.generation, 'seal.generation', 0, 1e15)
     return this.#database.write(async (tx) => {
-      const [there] = await tx.all(this.#sealSql, [id])
-      if (there) return sealOf(there)
+      const row = await this.#lock(tx, id)
+      const there = sealOf(row)
+      if (there) return there
+      if (generationOf(row) !== generation) return null
       const now = await tx.now()
       await tx.run(
-        `INSERT INTO ${table} (activity_id, version, epoch, records, checksum, sealed_at) VALUES (?, ?, ?, ?, ?, ?)`,
-        [id, ...values, now],
+        `UPDATE ${this.#table} SET version = ?, epoch = ?, records = ?, checksum = ?, sealed_at = ? WHERE activity_id = ?`,
+        [...values, now, id],
       )
       const { activityId, version, epoch, records, checksum } = seal
       return { activityId, version, epoch, records, checksum, sealedAt: now }
     })
   }
 
-  get #sealSql(): string {
-    return `SELECT activity_id, version, epoch, records, checksum, sealed_at FROM ${this.#database.tables.seal} WHERE activity_id = ?`
+  get #table(): string {
+    return this.#database.tables.seal
   }
 
-  #change(activityId: string, work: (tx: Tx) => Promise<unknown>): Promise<boolean> {
+  get #rowSql(): string {
+    return `SELECT activity_id, generation, version, epoch, records, checksum, sealed_at FROM ${this.#table} WHERE activity_id = ?`
+  }
+
+  async #row(activityId: string): Promise<Row | undefined> {
+    const [row] = await this.#database.read((on) => on.all(this.#rowSql, [activityId]))
+    return row
+  }
+
+  /** The activity's row, made if need be: who changes records and who seals them have it for themselves. */
+  async #lock(tx: Tx, activityId: string): Promise<Row | undefined> {
+    const [row] = await tx.all(`${this.#rowSql}${tx.dialect.forUpdate}`, [activityId])
+    // Two who come first meet in the primary key, and the later repeats and finds the row.
+    if (!row)
+      await tx.run(`INSERT INTO ${this.#table} (activity_id, generation) VALUES (?, 0)`, [
+        activityId,
+      ])
+    return row
+  }
+
+  /** `work` says whether it has changed a record. False once the activity is sealed. */
+  #change(activityId: string, work: (tx: Tx) => Promise<boolean>): Promise<boolean> {
     return this.#database.write(async (tx) => {
-      const [sealed] = await tx.all(this.#sealSql, [activityId])
-      if (sealed) return false
-      await work(tx)
+      if (sealOf(await this.#lock(tx, activityId))) return false
+      if (await work(tx))
+        await tx.run(
+          `UPDATE ${this.#table} SET generation = generation + 1 WHERE activity_id = ?`,
+          [activityId],
+        )
       return true
     })
   }
 }
 
-function sealOf(row: Row): Seal {
+function generationOf(row: Row | undefined): number {
+  return row ? exact(row.generation, 'generation') : 0
+}
+
+/** Null before the records are sealed. */
+function sealOf(row: Row | undefined): Seal | null {
+  if (!row || row.sealed_at === null) return null
   return {
     activityId: row.activity_id as string,
     version: row.version as string,

@@ -18,11 +18,13 @@ export function sealTables(w: Words, t: Tables): readonly Table[] {
       name: t.seal,
       parts: [
         id(w, 'activity_id'),
-        id(w, 'version'),
-        number('epoch'),
-        number('records'),
-        id(w, 'checksum'),
-        number('sealed_at'),
+        // Rises with every change of the records. The rest is null until they are sealed.
+        number('generation'),
+        w.word('version', 64),
+        'epoch BIGINT',
+        'records BIGINT',
+        w.word('checksum', 64),
+        'sealed_at BIGINT',
         'PRIMARY KEY (activity_id)',
       ],
     },

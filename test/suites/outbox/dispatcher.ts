@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
   type DueMessage,
+  type Outbox,
   OutboxDispatcher,
   type OutboxDispatcherOptions,
   type OutboxHandler,
@@ -287,6 +288,73 @@ export function dispatcherSuite(kind: DatabaseKind): void {
       expect(signal?.aborted).toBe(true)
       await until('it is given back', async () => (await topic.row()).next_retry_time < leaseEnds)
       expect(await topic.row()).toMatchObject({ status: 0, retry_count: 1 })
+    })
+
+    it.each([5_000, 1])(
+      'D4: a stop begins no further call, with the halves of a group neither (drainMs %i)',
+      async (drainMs) => {
+        const topic = kit.topic()
+        await topic.add(8)
+        let fail = () => {}
+        const { dispatcher, groups } = dispatch(
+          topic,
+          () =>
+            new Promise((_, reject) => {
+              fail = () => reject(new Error('the broker is away'))
+            }),
+        )
+        await dispatcher.start()
+        await until('the group is being sent', () => groups.length === 1)
+        fail()
+        await until('its first half is being sent', () => groups.length === 2)
+        const stopping = dispatcher.stop({ drainMs })
+        if (drainMs === 1) await stopping
+        const { next_retry_time: leaseEnds } = await topic.row(8)
+        fail()
+        await stopping
+        await until('all are given back', async () =>
+          (await topic.rows()).every((row) => row.next_retry_time < leaseEnds),
+        )
+        expect(groups.map((group) => group.length)).toEqual([8, 4])
+        expect(await topic.statuses()).toEqual({ 0: 8 })
+      },
+    )
+
+    it('D4: what a take brings after the stop is given back, and no handler sees it', async () => {
+      const topic = kit.topic()
+      await topic.add(2)
+      let taking = false
+      let bring = () => {}
+      const brought = new Promise<void>((resolve) => {
+        bring = resolve
+      })
+      const { outbox } = kit
+      const slow: Outbox = {
+        take: async (o) => {
+          const taken = await outbox.take(o)
+          taking = true
+          await brought
+          return taken
+        },
+        renew: (...o) => outbox.renew(...o),
+        done: (...o) => outbox.done(...o),
+        retry: (...o) => outbox.retry(...o),
+        park: (...o) => outbox.park(...o),
+      }
+      const { dispatcher, groups } = dispatch(topic, undefined, { outbox: slow })
+      await dispatcher.start()
+      await until('some are taken', () => taking)
+      const { next_retry_time: leaseEnds } = await topic.row()
+      const stopping = dispatcher.stop()
+      bring()
+      await stopping
+      expect(groups).toEqual([])
+      const rows = await topic.rows()
+      expect(rows.every((row) => row.status === 0 && row.next_retry_time < leaseEnds)).toBe(true)
+      await topic.due()
+      await dispatcher.run()
+      expect(groups).toEqual([])
+      expect((await topic.rows()).map((row) => row.retry_count)).toEqual([1, 1])
     })
 
     it('D4: two dispatchers of one topic send each message once; a topic that hangs does not hold up another', async () => {
