@@ -7,12 +7,12 @@
 -- KEYS[4] batch
 -- KEYS[5...] stock, done; for each SKU
 -- ARGV[1] skus number
--- Returns {code, epoch, seq, state, waiting, eviction, records}: code 1 all is well, -1 keys are missing or not of one piece,
+-- Returns {code, epoch, seq, state, waiting, eviction, records, version}: code 1 all is well, -1 keys are missing or not of one piece,
 --   -8 numbers that do not add up; epoch and seq 0 where they cannot be read; eviction is the server's maxmemory-policy, or
 --   unknown; records are the reservations kept of each SKU, joined by blanks.
 -- @include tag numbers
 
-local sale = redis.call('HMGET', KEYS[1], ' ', 'seq', 'state', 'waiting')
+local sale = redis.call('HMGET', KEYS[1], ' ', 'seq', 'state', 'waiting', 'version')
 local epoch, seq, waiting = count_of(sale[1]), count_of(sale[2]), count_of(sale[4])
 local code, records = 1, {}
 for i = 1, tonumber(ARGV[1]) do
@@ -25,4 +25,5 @@ end
 local info = redis.pcall and redis.pcall('INFO', 'memory')
 local eviction = type(info) == 'string' and string.match(info, 'maxmemory_policy:([%w-]+)') or 'unknown'
 local state = type(sale[3]) == 'string' and sale[3] or ''
-return {code, whole(epoch or 0), whole(seq or 0), state, whole(waiting or 0), eviction, table.concat(records, ' ')}
+return {code, whole(epoch or 0), whole(seq or 0), state, whole(waiting or 0), eviction, table.concat(records, ' '),
+  type(sale[5]) == 'string' and sale[5] or ''}

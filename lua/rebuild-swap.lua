@@ -21,7 +21,7 @@
 -- ARGV[12] rebuildId string
 -- ARGV[13] seenEpoch number, the epoch when the rebuild began, 0 for none
 -- ARGV[14] above number, the new epoch must be greater
--- ARGV[15] tombstones number, fields of the released collected
+-- ARGV[15] tombstones number, fields of the released collected, the blank one included
 -- ARGV[16] revision number, of the durable row when the rebuild stopped the sale
 -- ARGV[17...] total, frozen, sold, fields of the stock collected, fields of the done collected; for each SKU
 -- Returns {1, epoch} done, also by an earlier run of this very call; {0} something collected is missing;
@@ -44,11 +44,14 @@ end
 
 -- What Redis was told last holds on, so that an older act that is still on its way does not open the new keys.
 local revision = whole(math.max(tonumber(ARGV[16]), tonumber(type(was[4]) == 'string' and was[4] or '') or 0))
+-- A sale that has decided orders is in use, which warm-up of another version tells by `seq`.
+local used = tonumber(ARGV[15]) > 1
 local epoch = whole(math.max(now_ms(), (current or 0) + 1, tonumber(ARGV[13]) + 1, tonumber(ARGV[14]) + 1))
 for i = 1, skus do
   local key, arg = 4 * i + 2, 5 * i + 12
   local s, frozen, sold = tonumber(ARGV[arg]), tonumber(ARGV[arg + 1]), tonumber(ARGV[arg + 2])
   local total = math.max(s, frozen + sold)
+  used = used or frozen + sold > 0
   redis.call('HSET', KEYS[key + 2], ' ', epoch, 'total', whole(total), 'available', whole(total - frozen - sold),
     'frozen', whole(frozen), 'sold', whole(sold), 'pending', '0', 'over', whole(total - s), 'version', ARGV[1])
   redis.call('HSET', KEYS[key + 3], ' ', epoch)
@@ -67,7 +70,7 @@ end
 redis.call('RENAME', KEYS[5], KEYS[2])
 redis.call('HSET', KEYS[1], ' ', epoch, 'state', 'stopped', 'version', ARGV[1], 'opensAt', ARGV[2], 'endsAt', ARGV[3],
   'tokens', ARGV[4], 'tokenEpoch', ARGV[5], 'maxPerOrder', ARGV[6], 'high', ARGV[7], 'low', ARGV[8], 'scripts', ARGV[9],
-  'waiting', '0', 'busy', '0', 'seq', '0', 'rebuild', ARGV[12],
+  'waiting', '0', 'busy', '0', 'seq', used and '1' or '0', 'rebuild', ARGV[12],
   'revision', revision)
 redis.call('ZADD', KEYS[3], '9007199254740991', ' ' .. epoch)
 redis.call('HSET', KEYS[4], ' ', epoch)

@@ -17,7 +17,9 @@
 -- ARGV[9] scripts string
 -- ARGV[10] expiresAt number, epoch ms
 -- ARGV[11] skus number
--- ARGV[12...] total, live (units of live orders in the database); for each SKU
+-- ARGV[12] topUps number, of those that are in a total: repeated, they must add nothing
+-- ARGV[13...] total, live (units of live orders in the database); for each SKU; then index of its SKU, operation id, units;
+--   for each top-up
 -- Returns {1} warmed, {2} already warm, {0, what, sku} differs in `what` at the SKU's index (0: the sale),
 --   {-1} keys are missing or not of one piece, or the database has orders that Redis does not know: rebuild,
 --   {-2} another version is in use.
@@ -49,7 +51,7 @@ else
     if sale[5] ~= ARGV[6] then return {0, 'maxPerOrder', 0} end
     for i = 1, skus do
       local n = read_numbers(KEYS[3 + 2 * i])
-      if n.total - n.over ~= tonumber(ARGV[10 + 2 * i]) then return {0, 'total', i} end
+      if n.total - n.over ~= tonumber(ARGV[11 + 2 * i]) then return {0, 'total', i} end
     end
     if sale[7] ~= ARGV[9] then
       -- Scripts are pinned while the sale runs; a stopped one may move on to the new set.
@@ -70,7 +72,7 @@ else
   end
 end
 for i = 1, skus do
-  if tonumber(ARGV[11 + 2 * i]) > 0 then return {-1} end
+  if tonumber(ARGV[12 + 2 * i]) > 0 then return {-1} end
 end
 
 -- Redis time, so that it only grows, also over a flush; a step back of the clock is covered by the old value.
@@ -83,10 +85,14 @@ redis.call('HSET', KEYS[2], ' ', epoch)
 redis.call('ZADD', KEYS[3], '9007199254740991', ' ' .. epoch)
 redis.call('HSET', KEYS[4], ' ', epoch)
 for i = 1, skus do
-  local total = ARGV[10 + 2 * i]
+  local total = ARGV[11 + 2 * i]
   redis.call('HSET', KEYS[3 + 2 * i], ' ', epoch, 'total', total, 'available', total, 'frozen', '0', 'sold', '0',
     'pending', '0', 'over', '0', 'version', ARGV[1])
   redis.call('HSET', KEYS[4 + 2 * i], ' ', epoch)
+end
+for i = 1, tonumber(ARGV[12]) do
+  local at = 10 + 2 * skus + 3 * i
+  redis.call('HSET', KEYS[3 + 2 * tonumber(ARGV[at])], ' ' .. ARGV[at + 1], ARGV[at + 2])
 end
 for i = 1, #KEYS do redis.call('PEXPIREAT', KEYS[i], ARGV[10]) end
 return {1}

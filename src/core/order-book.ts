@@ -39,13 +39,18 @@ export interface ManualTask {
   readonly detail: Json | object
 }
 
+/** S of an SKU, the operations that are in it, and what is sold, all of one moment. */
+export interface PreparedNumbers extends DbNumbers {
+  readonly topUps: readonly { readonly operationId: string; readonly units: number }[]
+}
+
 /** The database's side: whoever first inserts an order number's row decides that reservation's fate for ever. */
 export interface OrderBook {
   /**
    * Makes sure that each SKU has its stock row (units, version, price, payment window) and returns the database's
    * numbers. Idempotent: rows that exist are left alone, except that the terms of a version that never sold are replaced.
    */
-  prepare(activity: Activity): Promise<readonly DbNumbers[]>
+  prepare(activity: Activity): Promise<readonly PreparedNumbers[]>
   /** One transaction for all; safe to repeat. Every number gets a row: confirmed, or closed with its reason. */
   confirm(reservations: readonly Reservation[], signal?: AbortSignal): Promise<readonly Verdict[]>
   /** Closes those numbers that have no row yet; returns the verdict of every number. */

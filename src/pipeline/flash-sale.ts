@@ -210,7 +210,8 @@ export class FlashSale implements Background {
   /**
    * What became of a buyer's order. Asked by buyer, so that nobody reads another's.
    *
-   * @param q `orderNo` asks for one number of his and may reach the database
+   * @param q `orderNo` asks for one number of his and may reach the database; one that nobody knows past `graceMs` is closed
+   *   by it, which writes: a route that passes buyers' numbers on needs a limit
    */
   async result(
     q: SkuRef & { readonly userId: string | bigint; readonly orderNo?: string },

@@ -33,9 +33,14 @@ export class Levers {
     const activity = await this.o.activities.load(check.keyId(activityId, 'activityId'))
     if (!activity)
       return check.fail('BAD_INPUT', 'activityId', 'of an activity in the store', activityId)
-    const expected = await this.o.orders.prepare(activity)
     // An activity in strong mode has no stock in Redis: the database alone decides.
-    if (activity.mode === 'strong') return { status: 'already-warm' }
+    const isStrong = activity.mode === 'strong'
+    if (!isStrong && (await this.isOtherVersionInUse(activity))) {
+      this.o.alert('warm-up-refused', { activityId, status: 'version-in-use' })
+      return { status: 'version-in-use' }
+    }
+    const expected = await this.o.orders.prepare(activity)
+    if (isStrong) return { status: 'already-warm' }
     const { tokenEpoch } = await this.o.control.read(activityId)
     const result = await this.o.stock.warmUp(activity, expected, tokenEpoch)
     const { eviction } = await this.o.stock.standing(activity)
@@ -103,6 +108,15 @@ export class Levers {
     const { activityId, version, skus } = activity
     this.o.gate.forget(activityId)
     for (const { skuId } of skus) this.o.mark.clear({ activityId, skuId }, version)
+  }
+
+  /**
+   * Before the database's terms are replaced: it does not know of what is held and still on its way, which would be closed
+   * for its version.
+   */
+  private async isOtherVersionInUse(activity: Activity): Promise<boolean> {
+    const { version, state, seq } = await this.o.stock.standing(activity)
+    return version !== '' && version !== activity.version && (state === 'open' || seq > 0)
   }
 
   /** In strong mode the database alone has stock. */

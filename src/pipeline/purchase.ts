@@ -10,6 +10,9 @@ import type { SubmitRequest } from './options.js'
 
 /** Takes the units of a click that was admitted, in Redis or (strong mode) in the database. */
 export class Purchase {
+  /** Stops on their way: one for a whole crowd, whose clicks all hear `rewound` before the first of them is written. */
+  private readonly closing = new Map<string, Promise<void>>()
+
   constructor(
     private readonly o: {
       readonly stock: StockBucket
@@ -42,10 +45,18 @@ export class Purchase {
       return { status: 'queued', orderNo, replayed: outcome.replayed }
     }
     if (outcome.status === 'not-open') this.o.gate.notOpenYet(activityId, outcome.opensAt)
-    if (outcome.status === 'rewound') await this.closeRewound(activityId)
+    if (outcome.status === 'rewound') await this.closeOnce(activityId)
     else if (outcome.status === 'not-warmed' || outcome.status === 'script-mismatch')
       this.o.alert(outcome.status, { activityId, skuId })
     return outcome
+  }
+
+  private closeOnce(activityId: string): Promise<void> {
+    const closing =
+      this.closing.get(activityId) ??
+      this.closeRewound(activityId).finally(() => this.closing.delete(activityId))
+    this.closing.set(activityId, closing)
+    return closing
   }
 
   /** Redis went back in time: what it would sell now may be sold already. Stop, and leave opening to a person. */

@@ -28,7 +28,17 @@ interface Parts {
   readonly alert: (code: string, detail: { readonly [key: string]: unknown }) => void
 }
 
+interface Round {
+  readonly signal: AbortSignal
+  /** Sends that no answer came to. */
+  silent: number
+}
+
 const PAGE = 32
+/** Sends at a time of one activity, and activities at a time. */
+const LANES = 8
+/** After so many sends without an answer a round tries no more: each of them costs its whole deadline. */
+const SILENT = 8
 
 /**
  * Carries on what a crash, a lost message or a silent Redis left behind: sends owed batches again, closes those that
@@ -64,43 +74,59 @@ export class Relay implements Background {
     return this.stop()
   }
 
-  /** One round over all live activities. One that cannot be served does not hold up the others. */
+  /** One round over all live activities. One that cannot be served does not hold up the others, nor the releases. */
   async run(signal: AbortSignal = new AbortController().signal): Promise<void> {
-    for (const activityId of await this.parts.activities.live()) {
-      if (signal.aborted) return
-      try {
-        await this.relayOwed(activityId, signal)
-      } catch (error) {
-        this.report(activityId, error)
-      }
-    }
-    if (!signal.aborted) await this.returnUnits()
+    const round: Round = { signal, silent: 0 }
+    const activities = await this.parts.activities.live()
+    await allEnded([
+      ...inLanes(activities, (activityId) => this.relayOwed(activityId, round)),
+      this.returnUnits(),
+    ])
   }
 
-  private async relayOwed(activityId: string, signal: AbortSignal): Promise<void> {
-    for (;;) {
-      const owed = await this.parts.stock.takeOwed(activityId, {
-        leaseMs: this.leaseMs,
-        limit: PAGE,
-      })
-      for (const batch of owed) {
-        if (signal.aborted) return
-        if (batch.due === 'send') await this.send(batch)
-        else await this.close(batch)
+  /**
+   * Ends at the latest one lease after it began, and a page more: so it never meets again what it claimed itself. What it
+   * did not claim is still due, and before that, in the next round.
+   */
+  private async relayOwed(activityId: string, round: Round): Promise<void> {
+    const until = performance.now() + this.leaseMs
+    try {
+      for (let more = true; more && !round.signal.aborted && performance.now() < until; ) {
+        const owed = await this.parts.stock.takeOwed(activityId, {
+          leaseMs: this.leaseMs,
+          limit: PAGE,
+        })
+        more = owed.length === PAGE
+        await this.relayPage(owed, round)
       }
-      // Claimed batches are not due again before their lease ends, so this comes to an end.
-      if (owed.length < PAGE) return
+    } catch (error) {
+      this.report(activityId, error)
     }
   }
 
-  private async send({ batch }: OwedBatch): Promise<void> {
+  /** Several sends at a time, closings one after the other: those are what the database is spared. */
+  private async relayPage(owed: readonly OwedBatch[], round: Round): Promise<void> {
+    const sends = owed.filter((o) => o.due === 'send')
+    const closings = owed.filter((o) => o.due === 'close')
+    await allEnded([
+      ...inLanes(sends, (batch) => this.send(batch, round)),
+      ...inLanes(closings, (batch) => this.close(batch, round), 1),
+    ])
+  }
+
+  /** A batch that is not sent because the broker is silent comes again after its lease. */
+  private async send({ batch }: OwedBatch, round: Round): Promise<void> {
+    if (round.signal.aborted || round.silent >= SILENT) return
     const deliver = deliverTo(this.parts.queue, this.parts.orders)
-    const outcome = await deliver(batch, AbortSignal.timeout(this.sendTimeoutMs))
+    const deadline = AbortSignal.timeout(this.sendTimeoutMs)
+    const outcome = await deliver(batch, deadline)
+    if (outcome === 'unknown' && deadline.aborted) round.silent++
     await this.parts.stock.delivered(batch, outcome)
   }
 
   /** Nobody waits for ever: what has no row by now gets a CLOSED one, and only then its units go back. */
-  private async close({ batch, bornAt }: OwedBatch): Promise<void> {
+  private async close({ batch, bornAt }: OwedBatch, round: Round): Promise<void> {
+    if (round.signal.aborted) return
     const verdicts = await this.parts.orders.closeUnbooked(batch.reservations, 'lost')
     const lost = verdicts.filter((v) => v.status === 'closed' && v.fresh).map((v) => v.orderNo)
     if (lost.length > 0) this.parts.alert('lost-batch', { batchId: batch.batchId, bornAt, lost })
@@ -154,4 +180,22 @@ export class Relay implements Background {
     if (error instanceof FlashSaleError && error.code === 'NOT_WARMED') return
     this.parts.alert('relay-failed', { activityId, error })
   }
+}
+
+/** Does it for each, so many at a time; where it throws, that lane ends. */
+function inLanes<T>(
+  items: readonly T[],
+  work: (item: T) => Promise<void>,
+  lanes = LANES,
+): Promise<void>[] {
+  const left = items.values()
+  return Array.from({ length: lanes }, async () => {
+    for (const item of left) await work(item)
+  })
+}
+
+/** Throws what was thrown first, but not before all have ended: nothing of a round goes on into the next. */
+async function allEnded(works: readonly Promise<void>[]): Promise<void> {
+  await Promise.allSettled(works)
+  await Promise.all(works)
 }

@@ -3,7 +3,7 @@ import { newOrderNo } from '../core/order-no.js'
 import type { RedisLike } from '../core/ports.js'
 import { paceKey } from '../redis/keys.js'
 import { ScriptRunner } from '../redis/run-script.js'
-import { paceDone, paceTake } from '../redis/scripts.generated.js'
+import { paceDone, paceRenew, paceTake } from '../redis/scripts.generated.js'
 
 /**
  * Room to write orders to the database. What is being written counts until it is done, and then for one more second: so
@@ -49,13 +49,14 @@ export class LocalRateCap implements RateCap {
   }
 }
 
-/** A writer that says nothing for that long has died; a commit may take 50 s under lock waits. */
-const LEASE_MS = 60_000
+/** A writer that says nothing for that long has died. One that lives says every `RENEW_MS` that it is still writing. */
+const LEASE_MS = 5_000
+const RENEW_MS = 1_000
 const TIMEOUT_MS = 500
 
 /**
- * Over all processes that share a Redis and a name. When Redis does not answer, each of them goes on within a share of
- * its own, so that the backlog is still confirmed, and never more than that.
+ * Over all processes that share a Redis and a name, in the order in which they ask. When Redis does not answer, each of
+ * them goes on within a share of its own, so that the backlog is still confirmed, and never more than that.
  */
 export class ClusterRateCap implements RateCap {
   private readonly runner: ScriptRunner
@@ -85,10 +86,12 @@ export class ClusterRateCap implements RateCap {
       let wait: number
       try {
         const reply = await this.runner.run(paceTake, { pace: this.key }, args)
-        if (reply[0] === 1) return () => void this.written(turn, orders)
+        if (reply[0] === 1) return this.writing(turn, orders)
         wait = Number(reply[1])
       } catch (error) {
         this.o.onError(error)
+        // The script may still run, when nobody waits for its answer; and what is written alone now is counted by this too.
+        void this.end(turn, orders)
         return this.alone.take(Math.min(orders, this.o.alonePerSecond), signal)
       }
       await pause(wait, signal)
@@ -96,11 +99,37 @@ export class ClusterRateCap implements RateCap {
     return null
   }
 
-  private async written(turn: string, orders: number): Promise<void> {
-    try {
-      await this.runner.run(paceDone, { pace: this.key }, { turn, orders })
-    } catch (error) {
-      this.o.onError(error) // it counts until its lease ends, which errs on the slow side
+  /** Counts the orders until the answer is called, however long their commit takes. */
+  private writing(turn: string, orders: number): () => void {
+    const timer = setInterval(() => void this.renew(turn, orders), RENEW_MS)
+    timer.unref?.()
+    return () => {
+      clearInterval(timer)
+      void this.end(turn, orders)
+    }
+  }
+
+  private async renew(turn: string, orders: number): Promise<void> {
+    const args = { turn, orders, leaseMs: LEASE_MS }
+    await this.runner.run(paceRenew, { pace: this.key }, args).catch(this.o.onError)
+  }
+
+  /**
+   * Says it until Redis has answered, for as long as what it ends may count. A command that the client kept back while Redis
+   * was away runs before this one, which is kept behind it.
+   */
+  private async end(turn: string, orders: number): Promise<void> {
+    const until = performance.now() + LEASE_MS
+    for (;;) {
+      try {
+        await this.runner.run(paceDone, { pace: this.key }, { turn, orders })
+        return
+      } catch (error) {
+        if (performance.now() >= until) return this.o.onError(error)
+      }
+      await pause(TIMEOUT_MS, NEVER)
     }
   }
 }
+
+const NEVER = new AbortController().signal

@@ -575,10 +575,39 @@ export const paceDone = {
     "",
 } as const
 
+/** Says that orders are still being written: they count for another lease. */
+export const paceRenew = {
+  name: 'paceRenew',
+  sha: '26a25acaee7a8d4c340f27d6bb2e56028624b3dc',
+  keys: ['pace'] as const,
+  args: ['turn', 'orders', 'leaseMs'] as const,
+  lua: "local function epoch_of(keys)\n" +
+    "  local epoch = redis.call('HGET', keys[1], ' ')\n" +
+    "  if type(epoch) ~= 'string' or tonumber(epoch) == nil then return nil end\n" +
+    "  if not tonumber(redis.call('ZSCORE', keys[3], ' ' .. epoch) or '') then return nil end\n" +
+    "  for i = 2, 6 do\n" +
+    "    if i ~= 3 and keys[i] and redis.call('HGET', keys[i], ' ') ~= epoch then return nil end\n" +
+    "  end\n" +
+    "  return epoch\n" +
+    "end\n" +
+    "local function now_ms()\n" +
+    "  local time = redis.call('TIME')\n" +
+    "  return tonumber(time[1]) * 1000.0 + math.floor(tonumber(time[2]) / 1000)\n" +
+    "end\n" +
+    "local function whole(number)\n" +
+    "  return string.format('%.0f', number)\n" +
+    "end\n" +
+    "if string.sub(redis.call('HGET', KEYS[1], ARGV[1]) or '', 1, 1) == 'd' then return {0} end\n" +
+    "redis.call('HSET', KEYS[1], ARGV[1], 'w|' .. ARGV[2] .. '|' .. whole(now_ms() + tonumber(ARGV[3])))\n" +
+    "redis.call('PEXPIRE', KEYS[1], ARGV[3])\n" +
+    "return {1}\n" +
+    "",
+} as const
+
 /** Asks for room to write some orders to the database: at most `cap` in any second, over all processes. */
 export const paceTake = {
   name: 'paceTake',
-  sha: '2c9ebc63c7a0f4b7d9ebddca771d7c219631e155',
+  sha: 'e9f41768754781f4e1288ccae562a8a681428595',
   keys: ['pace'] as const,
   args: ['turn', 'orders', 'cap', 'leaseMs'] as const,
   lua: "local function epoch_of(keys)\n" +
@@ -599,22 +628,34 @@ export const paceTake = {
     "end\n" +
     "local now = now_ms()\n" +
     "local entries = redis.call('HGETALL', KEYS[1])\n" +
-    "local sum, wait = 0, 50\n" +
-    "local gone = {}\n" +
+    "local sum, wait, came, ended = 0, 50, now, false\n" +
+    "local gone, waiting = {}, {}\n" +
     "for i = 1, #entries, 2 do\n" +
-    "  local state, orders, at = string.match(entries[i + 1], '^([wd])|(%d+)|(%d+)$')\n" +
+    "  local state, orders, at, since = string.match(entries[i + 1], '^([wdq])|(%d+)|(%d+)|?(%d*)$')\n" +
     "  local left = state and tonumber(at) + 0.0 - now or 0\n" +
     "  if left <= 0 then gone[#gone + 1] = entries[i]\n" +
+    "  elseif entries[i] == ARGV[1] then\n" +
+    "    if state == 'q' then came = tonumber(since) + 0.0 end\n" +
+    "    ended = state == 'd'\n" +
+    "  elseif state == 'q' then waiting[#waiting + 1] = {tonumber(since) + 0.0, entries[i], tonumber(orders)}\n" +
     "  else\n" +
     "    sum = sum + tonumber(orders)\n" +
     "    if state == 'd' and left < wait then wait = left end\n" +
     "  end\n" +
     "end\n" +
     "if #gone > 0 then redis.call('HDEL', KEYS[1], unpack(gone)) end\n" +
-    "if sum > 0 and sum + tonumber(ARGV[2]) > tonumber(ARGV[3]) then return {0, math.max(1, math.ceil(wait))} end\n" +
-    "redis.call('HSET', KEYS[1], ARGV[1], 'w|' .. ARGV[2] .. '|' .. whole(now + tonumber(ARGV[4])))\n" +
+    "if ended then return {0, math.max(1, math.ceil(wait))} end\n" +
+    "for i = 1, #waiting do\n" +
+    "  local since, turn, orders = unpack(waiting[i])\n" +
+    "  if since < came or since == came and turn < ARGV[1] then sum = sum + orders end\n" +
+    "end\n" +
+    "local fits = sum == 0 or sum + tonumber(ARGV[2]) <= tonumber(ARGV[3])\n" +
+    "local entry = fits and 'w|' .. ARGV[2] .. '|' .. whole(now + tonumber(ARGV[4]))\n" +
+    "  or 'q|' .. ARGV[2] .. '|' .. whole(now + 1000) .. '|' .. whole(came)\n" +
+    "redis.call('HSET', KEYS[1], ARGV[1], entry)\n" +
     "redis.call('PEXPIRE', KEYS[1], ARGV[4])\n" +
-    "return {1}\n" +
+    "if fits then return {1} end\n" +
+    "return {0, math.max(1, math.ceil(wait))}\n" +
     "",
 } as const
 
@@ -853,7 +894,7 @@ export const readToken = {
 /** Reads how an activity stands: whether its keys are of one piece, and how far it has come. */
 export const rebuildLook = {
   name: 'rebuildLook',
-  sha: '1f4a090ba00d925f907eeac05734b2f75871278e',
+  sha: '904a0a9d16a314c78272b246e025991e95fd840c',
   keys: ['sale', 'released', 'owed', 'batch'] as const,
   args: ['skus'] as const,
   lua: "local function epoch_of(keys)\n" +
@@ -888,7 +929,7 @@ export const rebuildLook = {
     "  if n.total ~= n.available + n.frozen + n.sold or n.pending > n.frozen or n.over > n.total then return nil end\n" +
     "  return n\n" +
     "end\n" +
-    "local sale = redis.call('HMGET', KEYS[1], ' ', 'seq', 'state', 'waiting')\n" +
+    "local sale = redis.call('HMGET', KEYS[1], ' ', 'seq', 'state', 'waiting', 'version')\n" +
     "local epoch, seq, waiting = count_of(sale[1]), count_of(sale[2]), count_of(sale[4])\n" +
     "local code, records = 1, {}\n" +
     "for i = 1, tonumber(ARGV[1]) do\n" +
@@ -900,7 +941,8 @@ export const rebuildLook = {
     "local info = redis.pcall and redis.pcall('INFO', 'memory')\n" +
     "local eviction = type(info) == 'string' and string.match(info, 'maxmemory_policy:([%w-]+)') or 'unknown'\n" +
     "local state = type(sale[3]) == 'string' and sale[3] or ''\n" +
-    "return {code, whole(epoch or 0), whole(seq or 0), state, whole(waiting or 0), eviction, table.concat(records, ' ')}\n" +
+    "return {code, whole(epoch or 0), whole(seq or 0), state, whole(waiting or 0), eviction, table.concat(records, ' '),\n" +
+    "  type(sale[5]) == 'string' and sale[5] or ''}\n" +
     "",
 } as const
 
@@ -957,7 +999,7 @@ export const rebuildStage = {
 /** Puts what a rebuild has collected in the place of all keys of a tag, under a new epoch, stopped. */
 export const rebuildSwap = {
   name: 'rebuildSwap',
-  sha: '72745038d3d621841982530166fadfd52e368a69',
+  sha: '19faa6ec6e586af9deb1fc10f1fd1c22f0060a2f',
   keys: ['sale', 'released', 'owed', 'batch', 'tombs'] as const,
   args: ['version', 'opensAt', 'endsAt', 'tokens', 'tokenEpoch', 'maxPerOrder', 'high', 'low', 'scripts', 'expiresAt', 'skus', 'rebuildId', 'seenEpoch', 'above', 'tombstones', 'revision'] as const,
   lua: "local function epoch_of(keys)\n" +
@@ -990,11 +1032,13 @@ export const rebuildSwap = {
     "  if redis.call('HLEN', KEYS[key + 3]) ~= tonumber(ARGV[arg + 4]) then return {0} end\n" +
     "end\n" +
     "local revision = whole(math.max(tonumber(ARGV[16]), tonumber(type(was[4]) == 'string' and was[4] or '') or 0))\n" +
+    "local used = tonumber(ARGV[15]) > 1\n" +
     "local epoch = whole(math.max(now_ms(), (current or 0) + 1, tonumber(ARGV[13]) + 1, tonumber(ARGV[14]) + 1))\n" +
     "for i = 1, skus do\n" +
     "  local key, arg = 4 * i + 2, 5 * i + 12\n" +
     "  local s, frozen, sold = tonumber(ARGV[arg]), tonumber(ARGV[arg + 1]), tonumber(ARGV[arg + 2])\n" +
     "  local total = math.max(s, frozen + sold)\n" +
+    "  used = used or frozen + sold > 0\n" +
     "  redis.call('HSET', KEYS[key + 2], ' ', epoch, 'total', whole(total), 'available', whole(total - frozen - sold),\n" +
     "    'frozen', whole(frozen), 'sold', whole(sold), 'pending', '0', 'over', whole(total - s), 'version', ARGV[1])\n" +
     "  redis.call('HSET', KEYS[key + 3], ' ', epoch)\n" +
@@ -1012,7 +1056,7 @@ export const rebuildSwap = {
     "redis.call('RENAME', KEYS[5], KEYS[2])\n" +
     "redis.call('HSET', KEYS[1], ' ', epoch, 'state', 'stopped', 'version', ARGV[1], 'opensAt', ARGV[2], 'endsAt', ARGV[3],\n" +
     "  'tokens', ARGV[4], 'tokenEpoch', ARGV[5], 'maxPerOrder', ARGV[6], 'high', ARGV[7], 'low', ARGV[8], 'scripts', ARGV[9],\n" +
-    "  'waiting', '0', 'busy', '0', 'seq', '0', 'rebuild', ARGV[12],\n" +
+    "  'waiting', '0', 'busy', '0', 'seq', used and '1' or '0', 'rebuild', ARGV[12],\n" +
     "  'revision', revision)\n" +
     "redis.call('ZADD', KEYS[3], '9007199254740991', ' ' .. epoch)\n" +
     "redis.call('HSET', KEYS[4], ' ', epoch)\n" +
@@ -1235,9 +1279,9 @@ export const topUp = {
 /** Creates the keys of an activity, stopped; or compares those that exist with what they should be. */
 export const warmUp = {
   name: 'warmUp',
-  sha: '83e007b1f257c848d90affbcd6c96e24497e40a0',
+  sha: '795a0057ccd03433dcc94eb2f9090df1da85e6f2',
   keys: ['sale', 'released', 'owed', 'batch'] as const,
-  args: ['version', 'opensAt', 'endsAt', 'tokens', 'tokenEpoch', 'maxPerOrder', 'high', 'low', 'scripts', 'expiresAt', 'skus'] as const,
+  args: ['version', 'opensAt', 'endsAt', 'tokens', 'tokenEpoch', 'maxPerOrder', 'high', 'low', 'scripts', 'expiresAt', 'skus', 'topUps'] as const,
   lua: "local function epoch_of(keys)\n" +
     "  local epoch = redis.call('HGET', keys[1], ' ')\n" +
     "  if type(epoch) ~= 'string' or tonumber(epoch) == nil then return nil end\n" +
@@ -1295,7 +1339,7 @@ export const warmUp = {
     "    if sale[5] ~= ARGV[6] then return {0, 'maxPerOrder', 0} end\n" +
     "    for i = 1, skus do\n" +
     "      local n = read_numbers(KEYS[3 + 2 * i])\n" +
-    "      if n.total - n.over ~= tonumber(ARGV[10 + 2 * i]) then return {0, 'total', i} end\n" +
+    "      if n.total - n.over ~= tonumber(ARGV[11 + 2 * i]) then return {0, 'total', i} end\n" +
     "    end\n" +
     "    if sale[7] ~= ARGV[9] then\n" +
     "      if sale[6] ~= 'stopped' then return {0, 'scripts', 0} end\n" +
@@ -1314,7 +1358,7 @@ export const warmUp = {
     "  end\n" +
     "end\n" +
     "for i = 1, skus do\n" +
-    "  if tonumber(ARGV[11 + 2 * i]) > 0 then return {-1} end\n" +
+    "  if tonumber(ARGV[12 + 2 * i]) > 0 then return {-1} end\n" +
     "end\n" +
     "epoch = whole(math.max(now_ms(), tonumber(epoch) + 1))\n" +
     "for i = 1, #KEYS do redis.call('DEL', KEYS[i]) end\n" +
@@ -1325,10 +1369,14 @@ export const warmUp = {
     "redis.call('ZADD', KEYS[3], '9007199254740991', ' ' .. epoch)\n" +
     "redis.call('HSET', KEYS[4], ' ', epoch)\n" +
     "for i = 1, skus do\n" +
-    "  local total = ARGV[10 + 2 * i]\n" +
+    "  local total = ARGV[11 + 2 * i]\n" +
     "  redis.call('HSET', KEYS[3 + 2 * i], ' ', epoch, 'total', total, 'available', total, 'frozen', '0', 'sold', '0',\n" +
     "    'pending', '0', 'over', '0', 'version', ARGV[1])\n" +
     "  redis.call('HSET', KEYS[4 + 2 * i], ' ', epoch)\n" +
+    "end\n" +
+    "for i = 1, tonumber(ARGV[12]) do\n" +
+    "  local at = 10 + 2 * skus + 3 * i\n" +
+    "  redis.call('HSET', KEYS[3 + 2 * tonumber(ARGV[at])], ' ' .. ARGV[at + 1], ARGV[at + 2])\n" +
     "end\n" +
     "for i = 1, #KEYS do redis.call('PEXPIREAT', KEYS[i], ARGV[10]) end\n" +
     "return {1}\n" +
@@ -1336,4 +1384,4 @@ export const warmUp = {
 } as const
 
 /** The SHA over the scripts of a sale: it is pinned to it at warm-up. */
-export const SCRIPT_SET = 'b47dcd764d0bb2334a16fb9715d5184fac504bf1'
+export const SCRIPT_SET = '4b0d619dcaafe44b6e4bd7722f689366c1722aa5'

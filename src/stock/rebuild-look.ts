@@ -19,6 +19,7 @@ export async function look(runner: ScriptRunner, activity: Activity): Promise<Re
     epoch: Number(reply[1]),
     seq: Number(reply[2]),
     state: reply[3] === 'open' ? 'open' : 'stopped',
+    version: String(reply[7]),
     waiting: Number(reply[4]),
     eviction: String(reply[5]),
     records: Object.fromEntries(skus.map(({ skuId }, i) => [skuId, records[i] ?? 0])),

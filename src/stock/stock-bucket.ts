@@ -4,7 +4,6 @@ import type { Fence, RedisStanding } from '../core/reconcile.js'
 import type {
   Activity,
   Batch,
-  DbNumbers,
   Delivered,
   Move,
   Moved,
@@ -28,7 +27,7 @@ import { readableRecords } from './records.js'
 import { saleNumbers } from './sale-numbers.js'
 import { appliedTopUps, type ScanPage, scanBuyers, scanRecords, scanTombstones } from './scan.js'
 import { SeenSeq } from './seen-seq.js'
-import { type WarmUpResult, warmUp } from './warm-up.js'
+import { type ExpectedNumbers, type WarmUpResult, warmUp } from './warm-up.js'
 import { warmed } from './warmed.js'
 
 /**
@@ -61,10 +60,13 @@ export class StockBucket {
   /**
    * Creates the activity's keys, stopped, or compares those that exist with the activity and with `expected`, the
    * database's numbers. Never resets a stock that was touched: to change S, use {@link topUp}.
+   *
+   * @param expected with the `topUps` that are in the total, as `OrderBook.prepare` returns them: without, one of them that is
+   *   repeated adds its units a second time
    */
   async warmUp(
     activity: Activity,
-    expected: readonly DbNumbers[],
+    expected: readonly ExpectedNumbers[],
     tokenEpoch = 1,
   ): Promise<WarmUpResult> {
     const checked = check.activity(activity)

@@ -1,5 +1,6 @@
 import * as check from '../core/check.js'
 import { FlashSaleError } from '../core/errors.js'
+import type { PreparedNumbers } from '../core/order-book.js'
 import type { Activity, DbNumbers } from '../core/types.js'
 import { skuKeys, tagKeys } from '../redis/keys.js'
 import type { ScriptRunner } from '../redis/run-script.js'
@@ -18,6 +19,9 @@ export type WarmUpResult =
       readonly what: 'total' | 'opensAt' | 'endsAt' | 'tokens' | 'maxPerOrder' | 'scripts'
       readonly skuId: string | null
     }
+
+/** What the database has of an SKU. */
+export type ExpectedNumbers = DbNumbers & Partial<Pick<PreparedNumbers, 'topUps'>>
 
 /** How long the keys outlive the last payment deadline (the source: two hours past the end). */
 const KEEP_MS = 2 * 3_600_000
@@ -47,28 +51,32 @@ export function saleTerms(activity: Activity, tokenEpoch: number) {
 export async function warmUp(
   runner: ScriptRunner,
   activity: Activity,
-  expected: readonly DbNumbers[],
+  expected: readonly ExpectedNumbers[],
   tokenEpoch: number,
 ): Promise<WarmUpResult> {
   const { activityId } = activity
   check.array(expected, 'expected')
   for (const db of expected) check.object(db, "the database's numbers")
   const perSku: string[] = []
+  const topUps: string[] = []
   const keys: string[] = []
-  for (const { skuId } of activity.skus) {
+  for (const [i, { skuId }] of activity.skus.entries()) {
     const db = expected.find((n) => n.skuId === skuId && n.activityId === activityId)
     if (!db) check.fail('BAD_INPUT', 'expected', `the database's numbers of ${skuId} too`, expected)
     perSku.push(
       String(check.int(db.total, `expected total of ${skuId}`, 0, check.MAX_UNITS)),
       String(check.int(db.live, `expected live of ${skuId}`, 0, check.MAX_UNITS)),
     )
+    for (const { operationId, units } of db.topUps ?? []) {
+      const added = check.int(units, 'expected units', -check.MAX_UNITS, check.MAX_UNITS)
+      topUps.push(String(i + 1), check.id(operationId, 'expected operationId'), String(added))
+    }
     const sku = skuKeys(activityId, skuId)
     keys.push(sku.stock, sku.done)
   }
-  const reply = await runner.run(script, tagKeys(activityId), saleTerms(activity, tokenEpoch), {
-    keys,
-    args: perSku,
-  })
+  const terms = { ...saleTerms(activity, tokenEpoch), topUps: topUps.length / 3 }
+  const more = { keys, args: [...perSku, ...topUps] }
+  const reply = await runner.run(script, tagKeys(activityId), terms, more)
   return result(reply, activity)
 }
 

@@ -1,6 +1,13 @@
 import * as check from '../core/check.js'
 import { FlashSaleError } from '../core/errors.js'
-import type { ManualTask, OrderBook, OrderRow, OwedRelease, Verdict } from '../core/order-book.js'
+import type {
+  ManualTask,
+  OrderBook,
+  OrderRow,
+  OwedRelease,
+  PreparedNumbers,
+  Verdict,
+} from '../core/order-book.js'
 import type { ActivityControl } from '../core/ports.js'
 import { REFUNDED } from '../core/standing.js'
 import type { Activity, Audit, DbNumbers, Reservation, SkuRef } from '../core/types.js'
@@ -42,7 +49,7 @@ export class MemoryOrderBook implements OrderBook {
     return true
   }
 
-  async prepare(activity: Activity): Promise<readonly DbNumbers[]> {
+  async prepare(activity: Activity): Promise<readonly PreparedNumbers[]> {
     const wanted = stocksOf(check.activity(activity))
     for (const terms of wanted) {
       const stock = this.#stocks.get(skuKey(terms))
@@ -57,7 +64,10 @@ export class MemoryOrderBook implements OrderBook {
     for (const terms of wanted)
       if (this.#stocks.get(skuKey(terms))?.version !== terms.version)
         this.#stocks.set(skuKey(terms), terms)
-    return wanted.map((terms) => this.#numbers(terms) as DbNumbers)
+    return wanted.map((terms) => ({
+      ...(this.#numbers(terms) as DbNumbers),
+      topUps: this.#operations(skuKey(terms)),
+    }))
   }
 
   async confirm(
@@ -142,9 +152,7 @@ export class MemoryOrderBook implements OrderBook {
     const key = skuKey(check.skuRef(ref))
     const stock = this.#stocks.get(key)
     if (!stock) return null
-    const mine = [...this.#topUps].filter(([, operation]) => operation.key === key)
-    const operations = mine.map(([operationId, { units }]) => ({ operationId, units }))
-    return { total: stock.total, operations }
+    return { total: stock.total, operations: this.#operations(key) }
   }
 
   async topUp(ref: SkuRef, units: number, operationId: string, audit: Audit): Promise<DbNumbers> {
@@ -199,6 +207,11 @@ export class MemoryOrderBook implements OrderBook {
 
   #of(ref: SkuRef): OrderRow[] {
     return [...this.rows.values()].filter((row) => skuKey(row) === skuKey(ref))
+  }
+
+  #operations(key: string) {
+    const mine = [...this.#topUps].filter(([, operation]) => operation.key === key)
+    return mine.map(([operationId, { units }]) => ({ operationId, units }))
   }
 
   #numbers(ref: SkuRef): DbNumbers | null {

@@ -261,6 +261,7 @@ class Run {
       epoch: has('sale') ? tag.epoch : 0,
       seq: has('sale') ? sale.seq : 0,
       state: has('sale') && sale.open ? 'open' : 'stopped',
+      version: has('sale') ? tag.version : '',
       waiting: has('sale') ? sale.waiting : 0,
       records: { s1: has('done') ? sale.marks.size + sale.beside.size : 0 },
     })

@@ -194,6 +194,14 @@ describe('orderBookSuite', () => {
       ['C03: eight prepare', 'C03: a version that never sold', 'C03: other terms'],
     ],
     [
+      'a prepare that forgets what was added',
+      (book) => ({
+        prepare: async (activity) =>
+          (await book.prepare(activity)).map((numbers) => ({ ...numbers, topUps: [] })),
+      }),
+      ['S7: what is prepared again'],
+    ],
+    [
       'a top-up for each call',
       (book) => ({
         topUp: (ref, units, id, audit) =>

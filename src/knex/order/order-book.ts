@@ -6,6 +6,7 @@ import type {
   OrderBook,
   OrderRow,
   OwedRelease,
+  PreparedNumbers,
   Verdict,
 } from '../../core/order-book.js'
 import type { Activity, Audit, DbNumbers, Reservation, SkuRef } from '../../core/types.js'
@@ -89,7 +90,7 @@ export class KnexOrderBook implements OrderBook {
    * Throws `BAD_INPUT`, with nothing written, when a row holds another version that has live orders, or the same version
    * with another price, currency, payment window or limit.
    */
-  async prepare(activity: Activity): Promise<readonly DbNumbers[]> {
+  async prepare(activity: Activity): Promise<readonly PreparedNumbers[]> {
     return prepare(this.#database, check.activity(activity))
   }
 

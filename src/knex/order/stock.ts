@@ -1,6 +1,6 @@
 import { MAX_UNITS } from '../../core/check.js'
 import { FlashSaleError } from '../../core/errors.js'
-import type { OrderBook } from '../../core/order-book.js'
+import type { OrderBook, PreparedNumbers } from '../../core/order-book.js'
 import type { Activity, Audit, DbNumbers, SkuRef } from '../../core/types.js'
 import { Act } from '../activity/audit.js'
 import type { Database } from '../sql/database.js'
@@ -26,7 +26,10 @@ const COLUMNS: readonly Column[] = [
 ]
 
 /** Inserts the rows that are missing, and replaces the terms of another version that never sold. */
-export function prepare(database: Database, activity: Activity): Promise<readonly DbNumbers[]> {
+export function prepare(
+  database: Database,
+  activity: Activity,
+): Promise<readonly PreparedNumbers[]> {
   const { tables } = database
   const wanted = activity.skus.map((sku): Stock => termsOf(activity, sku))
   return database.write(async (tx) => {
@@ -44,8 +47,8 @@ export function prepare(database: Database, activity: Activity): Promise<readonl
         await replace(tx, tables.stock, stock, terms, now)
       else if (stock) sameTerms(stock, terms)
     }
-    const numbers: DbNumbers[] = []
-    for (const ref of wanted) numbers.push((await readNumbers(tx, tables, ref)) as DbNumbers)
+    const numbers: PreparedNumbers[] = []
+    for (const ref of wanted) numbers.push(await readPrepared(tx, tables, ref))
     return numbers
   })
 }
@@ -129,6 +132,20 @@ export async function readNumbers(
     live: exact(row.live, 'live'),
   }
 }
+
+/** A top-up between the two statements is in the total of the second, with its operation. */
+async function readPrepared(
+  on: Statements,
+  tables: { readonly stock: string; readonly order: string; readonly topUp: string },
+  ref: SkuRef,
+): Promise<PreparedNumbers> {
+  const numbers = (await readNumbers(on, tables, ref)) as DbNumbers
+  const { total, operations } = (await readTopUps(on, tables, ref)) as TopUps
+  const available = numbers.available + total - numbers.total
+  return { ...numbers, total, available, topUps: operations }
+}
+
+type TopUps = NonNullable<Awaited<ReturnType<OrderBook['topUps']>>>
 
 /** Read in one statement, so that the total is the one with these operations in it. */
 export async function readTopUps(

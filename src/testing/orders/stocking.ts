@@ -11,7 +11,7 @@ export const stocking: readonly OrderBookCheck[] = [
       const sale = await bench.sale({ skuCount: 3, units: 50, prepared: false })
       const fresh = sale.skus.map(({ skuId }) => ({
         ...refOf(sale, skuId),
-        ...{ total: 50, available: 50, live: 0 },
+        ...{ total: 50, available: 50, live: 0, topUps: [] },
       }))
       const all = await Promise.all(
         EIGHT.map((i) => (i % 2 ? bench.book : bench.other).prepare(sale)),
@@ -19,7 +19,7 @@ export const stocking: readonly OrderBookCheck[] = [
       for (const numbers of all) deepEqual(numbers, fresh)
       await bench.book.confirm(bench.orders(sale, 20))
       const [first, ...others] = await bench.book.prepare(sale)
-      deepEqual(first, { ...refOf(sale), total: 50, available: 30, live: 20 })
+      deepEqual(first, { ...refOf(sale), total: 50, available: 30, live: 20, topUps: [] })
       deepEqual(others, fresh.slice(1))
     },
   },
@@ -38,6 +38,17 @@ export const stocking: readonly OrderBookCheck[] = [
       equal((await bench.row(order.orderNo)).amountMinor, 2 * PRICE)
       await rejects(bench.book.prepare(sale), 'live orders were priced by the other version')
       equal((await bench.numbers(refOf(sale))).total, 70)
+    },
+  },
+  {
+    name: 'S7: what is prepared again names the top-ups that are in its total',
+    async check(bench) {
+      const sale = await bench.sale({ units: 10 })
+      const operationId = `${sale.activityId}-op`
+      await bench.book.topUp(refOf(sale), 5, operationId, BY)
+      const [numbers] = await bench.book.prepare(sale)
+      const topUps = [{ operationId, units: 5 }]
+      deepEqual(numbers, { ...refOf(sale), total: 15, available: 15, live: 0, topUps })
     },
   },
   {

@@ -19,8 +19,9 @@ export type Write = <T>(what: string, orderNos: readonly string[], act: () => T)
 /** The order book of one process on the shared database. */
 export function simOrders(db: SimDatabase, write: Write, now: () => number): OrderBook {
   const numbers = (reservations: readonly Reservation[]) => reservations.map((r) => r.orderNo)
+  const operations = () => [...db.topUps].map(([operationId, units]) => ({ operationId, units }))
   return {
-    prepare: async () => [db.numbers()],
+    prepare: async () => [{ ...db.numbers(), topUps: operations() }],
     confirm: (rs) => write('confirm', numbers(rs), () => db.confirm(rs)),
     closeUnbooked: (rs, reason) =>
       write(`close (${reason})`, numbers(rs), () => db.closeUnbooked(rs, reason)),
@@ -39,10 +40,7 @@ export function simOrders(db: SimDatabase, write: Write, now: () => number): Ord
       const rows = [...db.rows.values()].sort((a, b) => (a.orderNo < b.orderNo ? -1 : 1))
       yield* rows.filter((row) => row.orderNo > after)
     },
-    async topUps() {
-      const operations = [...db.topUps].map(([operationId, units]) => ({ operationId, units }))
-      return { total: db.units, operations }
-    },
+    topUps: async () => ({ total: db.units, operations: operations() }),
     topUp: (_, units, operationId) =>
       write(`${units < 0 ? '' : '+'}${units} units (${operationId})`, [], () =>
         db.topUp(units, operationId),

@@ -8,14 +8,20 @@ export function stockSuite(kind: DatabaseKind): void {
 
     it('C03: eight prepare at once and later ones make one row for each SKU, and never reset it', async () => {
       const sale = await kit.sale({ skus: 3, units: 50, prepared: false })
-      const fresh = [1, 2, 3].map((n) => ({ ...sale.ref(n), total: 50, available: 50, live: 0 }))
+      const fresh = [1, 2, 3].map((n) => ({
+        ...sale.ref(n),
+        total: 50,
+        available: 50,
+        live: 0,
+        topUps: [],
+      }))
       const all = await inParallel(8, [1, 2, 3, 4, 5, 6, 7, 8], () =>
         kit.book().prepare(sale.activity),
       )
       for (const numbers of all) expect(numbers).toEqual(fresh)
       await kit.book().confirm(sale.reservations(20))
       expect(await kit.book().prepare(sale.activity)).toEqual([
-        { ...sale.ref(1), total: 50, available: 30, live: 20 },
+        { ...sale.ref(1), total: 50, available: 30, live: 20, topUps: [] },
         ...fresh.slice(1),
       ])
     })

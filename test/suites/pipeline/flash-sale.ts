@@ -1,5 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { FlashSale, FlashSaleError, newOrderNo, type Queue } from 'flash-sale-kit'
+import {
+  FlashSale,
+  FlashSaleError,
+  newOrderNo,
+  type Queue,
+  TriangleReconciler,
+} from 'flash-sale-kit'
 import { KnexOrderBook, type OrderHooks } from 'flash-sale-kit/knex'
 import { describe, expect, test, vi } from 'vitest'
 import { until } from '../../harness/net.js'
@@ -461,6 +467,42 @@ export function flashSaleSuite(backend: () => Backend): void {
         })
       expect(await shop.sale.stock.numbers(shop.ref)).toMatchObject({ total: 15, available: 15 })
     })
+  })
+
+  test('S7: a top-up that came before Redis was warm is in it once, also when it is repeated and reconciled', async () => {
+    const shop = await openShop(backend(), { warm: false })
+    const { activityId } = shop.ref
+    await shop.orders.prepare(shop.activity)
+    const topUp = () => shop.sale.topUp(shop.ref, 5, `${activityId}-op`, AUDIT)
+    await expect(topUp()).rejects.toMatchObject({ code: 'NOT_WARMED' })
+    expect(await shop.sale.warmUp(activityId, AUDIT)).toEqual({ status: 'warmed' })
+    await topUp()
+    expect(await shop.sale.stock.numbers(shop.ref)).toMatchObject({ total: 15, available: 15 })
+
+    // The next version's units are its own: what was added to the last is not added to them.
+    const next = { ...shop.activity, version: '2' }
+    await shop.activities.save(next)
+    expect(await shop.sale.warmUp(activityId, AUDIT)).toEqual({ status: 'warmed' })
+    const reconciler = new TriangleReconciler({ ...shop, stock: shop.sale.stock })
+    const { findings } = await reconciler.inspect(activityId)
+    expect(findings).toEqual([])
+    expect(await shop.sale.stock.numbers(shop.ref)).toMatchObject({ total: 10, available: 10 })
+  })
+
+  test('C03: a version that has something on its way keeps its terms in the database too', async () => {
+    const shop = await openShop(backend())
+    const { activityId } = shop.ref
+    await shop.buy('u1')
+    const next = { ...shop.activity, version: '2' }
+    for (const state of ['open', 'stopped'] as const) {
+      await shop.sale.control(activityId, state, AUDIT)
+      await shop.activities.save(next)
+      expect(await shop.sale.warmUp(activityId, AUDIT)).toEqual({ status: 'version-in-use' })
+    }
+    expect(shop.alerts).toContain('warm-up-refused')
+    await running(shop)
+    await expectWhole(shop)
+    expect(await shop.result('u1')).toMatchObject({ status: 'confirmed' })
   })
 
   describe('S11: strong mode', () => {

@@ -232,6 +232,17 @@ export function rebuildSuite(backend: () => RealBackend): void {
     })
   })
 
+  test('C03: a sale with orders is in use after a rebuild too: a version with other SKUs does not replace it', async () => {
+    const shop = await halfSold(backend())
+    const { activityId } = shop.ref
+    await backend().redis.flushall()
+    expect(await shop.sale.rebuild(activityId, AUDIT)).toMatchObject({ status: 'rebuilt' })
+    const skus = [{ skuId: 'other', units: 9, priceMinor: 100, currency: 'CNY' }]
+    await shop.activities.save({ ...shop.activity, version: '2', skus })
+    expect(await shop.sale.warmUp(activityId, AUDIT)).toEqual({ status: 'version-in-use' })
+    expect(await shop.sale.stock.numbers(shop.ref)).toMatchObject({ frozen: 10, sold: 40 })
+  })
+
   describe('who may open', () => {
     test('a rebuild leaves the sale stopped unless it is asked to open it', async () => {
       const shop = await halfSold(backend())

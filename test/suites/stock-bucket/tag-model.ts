@@ -67,6 +67,7 @@ export class TagModel {
     this.make(c, epoch, Math.max(c.revision, told))
     const { sale } = this
     for (const row of c.rows) this.keep(row)
+    if (c.rows.length > 0) sale.seq = 1
     const sum = (state: string) =>
       c.rows.filter((r) => r.state === state).reduce((units, r) => units + r.quantity, 0)
     sale.frozen = sum('confirmed')

@@ -119,6 +119,34 @@ export function warmUpTests(world: () => World): void {
     expect(await stock.control('a1', 'open', 8)).toEqual({ acknowledged: 0, of: 1 })
   })
 
+  it('S7 a top-up that is in the total is in it once, however often it is repeated', async () => {
+    const w = world()
+    w.activity = activityOf({ skus: [sku(10), sku(15, 's2')] })
+    const numbers = { activityId: 'a1', available: 15, live: 0 }
+    const topUps = [
+      { operationId: 'op1', units: 7 },
+      { operationId: 'op2', units: -2 },
+    ]
+    const expected = [
+      { ...numbers, skuId: 's2', total: 15, topUps },
+      { ...numbers, skuId: 's1', total: 10 },
+    ]
+    const stock = w.bucket()
+    expect(await stock.warmUp(w.activity, expected)).toEqual({ status: 'warmed' })
+    const ref = { activityId: 'a1', skuId: 's2' }
+    for (const { operationId, units } of topUps) await stock.topUp(ref, units, operationId)
+    expect(await stock.numbers(ref)).toMatchObject({ total: 15, available: 15, over: 0 })
+    await stock.topUp(REF, 1, 'op1')
+    expect(await stock.numbers(REF)).toMatchObject({ total: 11, available: 11 })
+    for (const bad of [
+      { operationId: '', units: 1 },
+      { operationId: 'op3', units: 0.5 },
+    ])
+      await expect(
+        stock.warmUp(w.activity, [{ ...numbers, skuId: 's2', total: 15, topUps: [bad] }]),
+      ).rejects.toMatchObject({ code: 'BAD_INPUT' })
+  })
+
   it('a next version may add, drop and take up SKUs again as long as nothing was taken', async () => {
     const w = world()
     w.activity = activityOf({ skus: [sku(10), sku(10, 's2')] })
