@@ -17,6 +17,7 @@ export interface PaymentRequest {
 /** What a channel is asked to give back. The channel makes at most one refund of a `refundId`. */
 export interface RefundRequest {
   readonly refundId: string
+  /** The merchant's number of the payment at the channel. */
   readonly paymentId: string
   /** The channel's own id of the payment it received. */
   readonly tradeNo: string
@@ -99,6 +100,11 @@ export interface PaymentNotice {
 
 /** A payment with what its channel needs. */
 export interface StoredPayment extends PaymentRow {
+  /**
+   * The merchant's number under which the channel knows it. Its own id, but for further money under a number that another row
+   * has: of the same payment, or of another channel.
+   */
+  readonly channelPaymentId: string
   readonly userId: string
   /** The channel's id of what it received; null while nothing was. */
   readonly tradeNo: string | null
@@ -108,6 +114,7 @@ export interface StoredPayment extends PaymentRow {
 /** Money that a channel says it has, ready to be placed. */
 export interface Capture {
   readonly channel: string
+  /** The merchant's number, as the channel says it. */
   readonly paymentId: string
   readonly tradeNo: string
   readonly amountMinor: number
@@ -162,8 +169,13 @@ export type Captured =
 
 /** What a payment may be made for, or why none may. */
 export type PaymentOpened =
-  /** The channel is to be asked; `again`: it may have been asked before, so look first. */
-  | { readonly status: 'ask'; readonly request: PaymentRequest; readonly again: boolean }
+  /** The channel is to be asked; `again`: it may have been asked before, so look first. `tries` is the lease's fence. */
+  | {
+      readonly status: 'ask'
+      readonly request: PaymentRequest
+      readonly again: boolean
+      readonly tries: number
+    }
   | { readonly status: 'created'; readonly request: PaymentRequest; readonly cashier: Json }
   /** Somebody else is asking the channel now. */
   | { readonly status: 'asking'; readonly request: PaymentRequest }
@@ -184,6 +196,10 @@ export interface DuePayment {
 
 /** A refund to be made at the channel; leased to the caller. `tries` counts takers, this one included. */
 export interface RefundJob extends RefundRequest {
+  /** The payment's id here. */
+  readonly paymentId: string
+  /** The merchant's number of it at the channel, for the channel to be asked with. */
+  readonly channelPaymentId: string
   readonly channel: string
   readonly tries: number
 }
@@ -208,10 +224,10 @@ export interface PaymentBook extends PaymentRecords {
     readonly paymentId: string
     readonly leaseMs: number
   }): Promise<PaymentOpened>
-  /** The channel has it and waits for the buyer. */
+  /** The channel has it and waits for the buyer; also one that was taken for withdrawn. */
   opened(paymentId: string, cashier: Json): Promise<void>
-  /** Nobody can pay it at the channel any more, and nobody did. */
-  withdrawn(paymentId: string): Promise<void>
+  /** Nobody can pay it at the channel any more, and nobody did. With `tries`: only while the lease is the caller's. */
+  withdrawn(paymentId: string, tries?: number): Promise<void>
   /**
    * Places money: pays the order, buys a new one, decides its refund, or keeps it. One transaction, once for each channel and
    * trade number.
@@ -226,7 +242,7 @@ export interface PaymentBook extends PaymentRecords {
       readonly newPaymentId: string
     },
   ): Promise<Captured>
-  /** The channel knows nothing of an anomaly's money. */
+  /** The channel has not got an anomaly's money, and nobody can pay it any more. */
   unfounded(paymentId: string): Promise<void>
   /**
    * Decides a refund, so that the sum of all decided never exceeds what was captured. `made`: the channel has taken the
@@ -249,7 +265,7 @@ export interface PaymentBook extends PaymentRecords {
   }): Promise<readonly DuePayment[]>
   /** To be looked at again after `afterMs`; null: no more. */
   putOff(paymentId: string, tries: number, afterMs: number | null): Promise<void>
-  /** Looks after the open payments of these orders at once. */
+  /** Looks after the open payments and the anomalies of these orders at once. */
   hasten(orderNos: readonly string[]): Promise<void>
   /** Refunds whose time has come, or just this one. */
   takeRefunds(o: {
@@ -257,20 +273,27 @@ export interface PaymentBook extends PaymentRecords {
     readonly leaseMs: number
     readonly refundId?: string
   }): Promise<readonly RefundJob[]>
-  /** `refunded` is a fact whoever says so; the others count only while the lease is the caller's. */
+  /** `refunded` is a fact whoever says so; the others count only while the lease is the caller's. Returns whether it counted. */
   endRefund(
     job: RefundJob,
     outcome:
       | { readonly status: 'refunded' }
       | { readonly status: 'again'; readonly afterMs: number; readonly counted: boolean }
       | { readonly status: 'parked'; readonly reason: string },
-  ): Promise<void>
-  /** Unpaid orders past their deadline, the longest overdue first, with their payments that are not over. */
-  overdue(o: { readonly limit: number }): Promise<readonly OverdueOrder[]>
+  ): Promise<boolean>
+  /**
+   * Unpaid orders past their deadline, the longest overdue first, with their payments that are not over, anomalies among them.
+   * `after`: those behind this one, so that what cannot be closed does not stand before the others.
+   */
+  overdue(o: {
+    readonly limit: number
+    readonly after?: Pick<OverdueOrder, 'payBy' | 'orderNo'> | undefined
+  }): Promise<readonly OverdueOrder[]>
 }
 
 export interface OverdueOrder {
   readonly orderNo: string
+  readonly payBy: number
   readonly lateMs: number
   readonly payments: readonly StoredPayment[]
 }

@@ -1,8 +1,8 @@
 import * as check from '../core/check.js'
 import { newOrderNo } from '../core/order-no.js'
-import type { PaymentRequest } from '../core/payment.js'
+import type { ChannelPaid, PaymentRequest } from '../core/payment.js'
 import type { Json } from '../core/types.js'
-import { placeMoney } from './notice.js'
+import { moneyOf, placeMoney } from './notice.js'
 import type { Parts } from './parts.js'
 
 export interface CreateQuestion {
@@ -15,7 +15,8 @@ export interface CreateQuestion {
 /**
  * - `created`: `cashier` is what the channel wants the buyer's page to have.
  * - `unknown`: the channel did not say, or another call is asking it; ask again.
- * - `refused`: the channel makes no payment of it. `free`: there is nothing to pay.
+ * - `paid`: the money is here. `free`: there is nothing to pay.
+ * - `refused`: the channel makes no payment of it, or it has money that goes back.
  * - `not-found`: no CONFIRMED order of this buyer has the number. `too-late`: its deadline has passed.
  */
 export type PaymentCreated =
@@ -27,6 +28,7 @@ export type PaymentCreated =
 export async function createPayment(parts: Parts, q: CreateQuestion): Promise<PaymentCreated> {
   check.object(q, 'question')
   const { channel } = parts.provider(q.channel)
+  const takenAt = performance.now()
   const opened = await parts.book.open({
     orderNo: check.id(q.orderNo, 'orderNo'),
     userId: check.userIdOf(q.userId),
@@ -40,8 +42,11 @@ export async function createPayment(parts: Parts, q: CreateQuestion): Promise<Pa
     case 'asking':
       return { status: 'unknown', paymentId: opened.request.paymentId }
     case 'ask': {
-      const found = opened.again ? await lookUp(parts, channel, opened.request) : 'none'
-      return found === 'none' ? askChannel(parts, channel, opened.request) : found
+      const { request, again, tries } = opened
+      const found = again ? await lookUp(parts, channel, request, tries) : 'none'
+      if (found !== 'none') return found
+      if (parts.isLate(takenAt)) return { status: 'unknown', paymentId: request.paymentId }
+      return askChannel(parts, channel, request, tries)
     }
     default:
       return opened
@@ -52,6 +57,7 @@ async function askChannel(
   parts: Parts,
   channel: string,
   request: PaymentRequest,
+  tries: number,
 ): Promise<PaymentCreated> {
   const { paymentId } = request
   const answer = await parts.ask(channel, ['created', 'refused'], (provider, o) =>
@@ -59,17 +65,18 @@ async function askChannel(
   )
   if (answer === 'unknown') return { status: 'unknown', paymentId }
   if (answer.status === 'refused') {
-    await parts.book.withdrawn(paymentId)
+    await parts.book.withdrawn(paymentId, tries)
     return { status: 'refused', reason: String(answer.reason) }
   }
   return opened(parts, request, answer.cashier)
 }
 
-/** What became of a call that nobody heard the answer of. */
+/** What became of a call that nobody heard the answer of; `tries`: the fence of whoever looks. */
 export async function lookUp(
   parts: Parts,
   channel: string,
   request: PaymentRequest,
+  tries: number,
 ): Promise<PaymentCreated | 'none'> {
   const { paymentId } = request
   const answer = await parts.ask(channel, ['none', 'open', 'closed', 'paid'], (provider, o) =>
@@ -82,16 +89,34 @@ export async function lookUp(
     case 'open':
       return opened(parts, request, answer.cashier)
     case 'closed':
-      await parts.book.withdrawn(paymentId)
+      await parts.book.withdrawn(paymentId, tries)
       return { status: 'refused', reason: 'closed at the channel' }
-    case 'paid': {
-      const { tradeNo, amountMinor, currency } = answer
-      const money = { channel, paymentId, tradeNo, amountMinor, currency }
-      await placeMoney(parts, { ...money, userId: null, order: null, confirmed: true })
-      return { status: 'paid' }
-    }
+    case 'paid':
+      return place(parts, channel, paymentId, answer)
     default:
       return answer satisfies never
+  }
+}
+
+/** The money is here, but it may be of no use: then the buyer is not told that he has paid. */
+async function place(
+  parts: Parts,
+  channel: string,
+  paymentId: string,
+  paid: ChannelPaid,
+): Promise<PaymentCreated> {
+  const money = moneyOf({ channel, channelPaymentId: paymentId }, paid)
+  const captured = await placeMoney(parts, money)
+  switch (captured.status) {
+    case 'applied':
+    case 'waiting':
+      return { status: 'paid' }
+    case 'refunding':
+      return { status: 'refused', reason: captured.reason }
+    case 'anomaly':
+      return { status: 'unknown', paymentId }
+    default:
+      return captured satisfies never
   }
 }
 

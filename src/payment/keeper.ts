@@ -1,12 +1,13 @@
 import { every } from '../core/background.js'
 import * as check from '../core/check.js'
-import type { DuePayment, OverdueOrder, StoredPayment } from '../core/payment.js'
+import type { DuePayment, StoredPayment } from '../core/payment.js'
 import type { Background } from '../core/ports.js'
 import { BACKOFF_MS, MAX_TRIES } from '../core/tries.js'
-import { UNPAID } from '../core/unpaid.js'
-import { closeOrders, closeUnbooked } from './close.js'
+import { closeUnbooked } from './close.js'
+import { closeOverdue } from './closings.js'
 import { lookUp } from './create.js'
-import { askAbout, placeMoney } from './notice.js'
+import { inLanes } from './lanes.js'
+import { askAbout, placeMoney, withdraw } from './notice.js'
 import type { Parts } from './parts.js'
 import { makeRefund } from './refunds.js'
 
@@ -22,15 +23,14 @@ export interface PaymentKeeperOptions {
   readonly channelGraceMs?: number
 }
 
-const PAGE = 256
-
 /**
  * Closes orders at their deadline (关单), and carries on what a crash or a silent channel left behind: payments unknown to be
  * at the channel, money that waits for its order, anomalies, refunds. Any number of processes may run one.
  */
 export class PaymentKeeper implements Background {
   readonly #parts: Parts
-  readonly #loop: Background
+  /** One for each part of a round: a channel that is silent in one does not hold up the others. */
+  readonly #loops: readonly Background[]
   readonly #concurrency: number
   readonly #channelGraceMs: number
 
@@ -38,135 +38,55 @@ export class PaymentKeeper implements Background {
     this.#parts = parts
     this.#concurrency = check.option(o.concurrency, 'concurrency', 8, 1, 256)
     this.#channelGraceMs = check.option(o.channelGraceMs, 'channelGraceMs', 60_000, 0, 86_400_000)
-    this.#loop = every({
-      everyMs: check.option(o.everyMs, 'everyMs', 1_000, 10, 60_000),
-      work: (signal) => this.run(signal),
-      onError: (error) => parts.alert('payment-keeper-failed', { error }),
-    })
+    const everyMs = check.option(o.everyMs, 'everyMs', 1_000, 10, 60_000)
+    const onError = (error: unknown) => parts.alert('payment-keeper-failed', { error })
+    this.#loops = this.#phases().map((work) => every({ everyMs, work, onError }))
   }
 
-  start(): Promise<void> {
-    return this.#loop.start()
+  async start(): Promise<void> {
+    await Promise.all(this.#loops.map((loop) => loop.start()))
   }
 
-  stop(o?: { readonly drainMs?: number }): Promise<void> {
-    return this.#loop.stop(o)
+  async stop(o?: { readonly drainMs?: number }): Promise<void> {
+    await Promise.all(this.#loops.map((loop) => loop.stop(o)))
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.stop()
   }
 
-  /** One round. What is not done in it is done in the next; one that fails does not hold up the others. */
+  /** One round. What is not done in it is done in the next; what fails is alerted, and does not hold up the others. */
   async run(signal: AbortSignal = new AbortController().signal): Promise<void> {
-    const { book, leaseMs } = this.#parts
-    const some = { limit: this.#concurrency, leaseMs }
-    await this.#closeOverdue(signal)
-    await this.#drain(
-      signal,
-      () => book.takePayments(some),
-      (due) => this.#lookAfter(due),
-    )
-    await this.#drain(
-      signal,
-      () => book.takeRefunds(some),
-      (job, takenAt) => makeRefund(this.#parts, job, takenAt),
-    )
+    await inLanes(this.#parts, 3, this.#phases(), null, (phase) => phase(signal))
   }
 
-  /** The channel first: money that is there pays the order, and nobody can pay it any more once it is closed. */
+  #phases(): readonly ((signal: AbortSignal) => Promise<void>)[] {
+    return [(s) => this.#closeOverdue(s), (s) => this.#payments(s), (s) => this.#refunds(s)]
+  }
+
   async #closeOverdue(signal: AbortSignal): Promise<void> {
-    for (let full = true; full && !signal.aborted; ) {
-      const overdue = await this.#parts.book.overdue({ limit: PAGE })
-      const closing: string[] = []
-      await this.#each(overdue, signal, async (order) => {
-        if (await this.#mayClose(order)) closing.push(order.orderNo)
-      })
-      if (closing.length > 0) await closeOrders(this.#parts, closing, UNPAID)
-      full = closing.length === PAGE
-    }
+    const o = { concurrency: this.#concurrency, channelGraceMs: this.#channelGraceMs }
+    await closeOverdue(this.#parts.forRound(), o, signal)
   }
 
-  async #mayClose({ lateMs, payments }: OverdueOrder): Promise<boolean> {
-    const states = await Promise.all(
-      payments.map((p) => (p.status === 'created' ? this.#withdraw(p) : ('paid' as const))),
+  async #payments(signal: AbortSignal): Promise<void> {
+    const parts = this.#parts.forRound()
+    const some = { limit: this.#concurrency, leaseMs: parts.leaseMs }
+    await this.#drain(
+      signal,
+      () => parts.book.takePayments(some),
+      (due) => lookAfter(parts, due),
     )
-    if (states.includes('paid')) return false
-    return !states.includes('unknown') || lateMs >= this.#channelGraceMs
   }
 
-  async #withdraw(payment: StoredPayment): Promise<'closed' | 'paid' | 'unknown'> {
-    const { channel, paymentId } = payment
-    const answer = await this.#parts.ask(channel, ['closed', 'paid'], (provider, o) =>
-      provider.close(paymentId, o),
+  async #refunds(signal: AbortSignal): Promise<void> {
+    const parts = this.#parts.forRound()
+    const some = { limit: this.#concurrency, leaseMs: parts.leaseMs }
+    await this.#drain(
+      signal,
+      () => parts.book.takeRefunds(some),
+      (job, takenAt) => makeRefund(parts, job, takenAt),
     )
-    if (answer === 'unknown') return answer
-    if (answer.status === 'closed') await this.#parts.book.withdrawn(paymentId)
-    else {
-      const { tradeNo, amountMinor, currency } = answer
-      const money = { channel, paymentId, tradeNo, amountMinor, currency }
-      await placeMoney(this.#parts, { ...money, userId: null, order: null, confirmed: true })
-    }
-    return answer.status
-  }
-
-  async #lookAfter(due: DuePayment): Promise<void> {
-    const { book } = this.#parts
-    const { payment, tries } = due
-    const done = await this.#tryOnce(due)
-    if (done) return
-    const afterMs = BACKOFF_MS[Math.min(tries, BACKOFF_MS.length) - 1] as number
-    // Money is never given up; what only may be money is left to its task.
-    const over = tries >= MAX_TRIES && payment.status !== 'received'
-    if (over && payment.status === 'created') await book.withdrawn(payment.paymentId)
-    else await book.putOff(payment.paymentId, tries, over ? null : afterMs)
-  }
-
-  /** Whether nothing is left to do. */
-  async #tryOnce(due: DuePayment): Promise<boolean> {
-    const { payment, order, payable } = due
-    switch (payment.status) {
-      case 'anomaly':
-        return askAbout(this.#parts, payment)
-      case 'received':
-        return this.#place(due)
-      case 'created': {
-        if (!order || !payable) return (await this.#withdraw(payment)) !== 'unknown'
-        const { channel, paymentId, orderNo, userId, amountMinor, currency } = payment
-        const { payBy } = order
-        const request = { paymentId, orderNo, userId, amountMinor, currency, payBy }
-        const found = await lookUp(this.#parts, channel, request)
-        if (found === 'none') await this.#parts.book.withdrawn(paymentId)
-        return found === 'none' || found.status !== 'unknown'
-      }
-      default:
-        return true
-    }
-  }
-
-  /** Money without an order row waits the grace time; then the number is closed, and what was first there decides. */
-  async #place({ payment, order, heldMs }: DuePayment): Promise<boolean> {
-    const { channel, paymentId, orderNo, activityId, skuId, userId, currency } = payment
-    if (!order) {
-      if (heldMs < this.#parts.graceMs) return false
-      const known = await this.#parts.remembered({ activityId, skuId }, userId, orderNo)
-      const { quantity, bucket, version, reservedAt } = known ?? nobodyKnows()
-      const ref = { activityId, skuId, orderNo, userId }
-      const reservation = { ...ref, quantity, bucket, version, reservedAt }
-      await closeUnbooked(this.#parts, reservation, 'never-appeared')
-    }
-    const captured = await placeMoney(this.#parts, {
-      channel,
-      paymentId,
-      tradeNo: payment.tradeNo as string,
-      amountMinor: payment.capturedMinor,
-      currency,
-      userId,
-      order: { activityId, skuId, orderNo },
-      confirmed: false,
-    })
-    if (captured.status === 'anomaly') await askAbout(this.#parts, captured.payment)
-    return captured.status !== 'waiting'
   }
 
   /** Takes no more at a time than it works on at once, so that no lease runs out before its turn comes. */
@@ -178,28 +98,92 @@ export class PaymentKeeper implements Background {
     for (let full = true; full && !signal.aborted; ) {
       const takenAt = performance.now()
       const items = await take()
-      await this.#each(items, null, (item) => work(item, takenAt))
+      await inLanes(this.#parts, this.#concurrency, items, null, (item) => work(item, takenAt))
       full = items.length === this.#concurrency
     }
   }
+}
 
-  async #each<T>(
-    items: readonly T[],
-    signal: AbortSignal | null,
-    work: (item: T) => Promise<unknown>,
-  ): Promise<void> {
-    let next = 0
-    const lane = async () => {
-      while (next < items.length && !signal?.aborted) {
-        try {
-          await work(items[next++] as T)
-        } catch (error) {
-          this.#parts.alert('payment-keeper-failed', { error })
-        }
-      }
-    }
-    await Promise.all(Array.from({ length: this.#concurrency }, lane))
+async function lookAfter(parts: Parts, due: DuePayment): Promise<void> {
+  const { payment, tries, order } = due
+  if (await tryOnce(parts, due)) return
+  const afterMs = BACKOFF_MS[Math.min(tries, BACKOFF_MS.length) - 1] as number
+  const often = tries >= MAX_TRIES
+  if (often && payment.status === 'created') await tellUnknown(parts, due)
+  // What may be somebody's money is never given up; only what names no order is left to its task, for it has no deadline.
+  const nameless = payment.status === 'anomaly' && !order
+  const over = often && nameless && !parts.isSilent(payment.channel)
+  await parts.book.putOff(payment.paymentId, tries, over ? null : afterMs)
+}
+
+/** Whether nothing is left to do. */
+async function tryOnce(parts: Parts, due: DuePayment): Promise<boolean> {
+  const { payment, order, payable } = due
+  switch (payment.status) {
+    case 'received':
+      return placeReceived(parts, due)
+    case 'anomaly':
+    case 'created':
+      // Past its deadline: the channel is asked by whoever closes the order.
+      if (order?.status === 'confirmed' && !payable) return false
+      if (payment.status === 'created' && payable) return lookAt(parts, due)
+      // What names no order may be a payment of another shop's at this channel, which is not ours to close.
+      if (payment.status === 'anomaly' && (payable || !order)) return askAbout(parts, payment)
+      return (await withdraw(parts, payment)) !== 'unknown'
+    default:
+      return true
   }
+}
+
+/** A payment that is not known to be at the channel, of an order that may still be paid. */
+async function lookAt(parts: Parts, { payment, order, tries }: DuePayment): Promise<boolean> {
+  const { channel, paymentId, orderNo, userId, amountMinor, currency } = payment
+  const payBy = order?.payBy ?? 0
+  const request = { paymentId, orderNo, userId, amountMinor, currency, payBy }
+  const found = await lookUp(parts, channel, request, tries)
+  if (found === 'none') await parts.book.withdrawn(paymentId, tries)
+  return found === 'none' || found.status !== 'unknown'
+}
+
+/** A person can ask the channel by other ways; it is asked from here all the same. */
+async function tellUnknown(parts: Parts, { payment, tries }: DuePayment): Promise<void> {
+  const { paymentId, channel, orderNo, amountMinor, currency } = payment
+  const detail = { paymentId, channel, orderNo, amountMinor, currency }
+  await parts.orders.addManualTask({ kind: 'payment-unknown', ref: paymentId, detail })
+  if (tries === MAX_TRIES) parts.alert('payment-unknown', detail)
+}
+
+/** Money without an order row waits the grace time; then the number is closed, and what was first there decides. */
+async function placeReceived(
+  parts: Parts,
+  { payment, order, heldMs }: DuePayment,
+): Promise<boolean> {
+  const { activityId, skuId, orderNo, userId } = payment
+  if (!order) {
+    if (heldMs < parts.graceMs) return false
+    await closeGhost(parts, payment)
+  }
+  const captured = await placeMoney(parts, {
+    channel: payment.channel,
+    paymentId: payment.channelPaymentId,
+    tradeNo: payment.tradeNo as string,
+    amountMinor: payment.capturedMinor,
+    currency: payment.currency,
+    userId,
+    order: { activityId, skuId, orderNo },
+    confirmed: false,
+  })
+  if (captured.status === 'anomaly') await askAbout(parts, captured.payment)
+  return captured.status !== 'waiting'
+}
+
+async function closeGhost(parts: Parts, payment: StoredPayment): Promise<void> {
+  const { activityId, skuId, orderNo, userId } = payment
+  const known = await parts.remembered({ activityId, skuId }, userId, orderNo)
+  const { quantity, bucket, version, reservedAt } = known ?? nobodyKnows()
+  const ref = { activityId, skuId, orderNo, userId }
+  const reservation = { ...ref, quantity, bucket, version, reservedAt }
+  await closeUnbooked(parts, reservation, 'never-appeared')
 }
 
 /** A reservation that Redis does not remember: its row holds no units, so these say nothing. */

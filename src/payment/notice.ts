@@ -1,7 +1,13 @@
 import * as check from '../core/check.js'
 import { FlashSaleError } from '../core/errors.js'
 import { newOrderNo } from '../core/order-no.js'
-import type { Capture, Captured, PaymentNotice, StoredPayment } from '../core/payment.js'
+import type {
+  Capture,
+  Captured,
+  ChannelPaid,
+  PaymentNotice,
+  StoredPayment,
+} from '../core/payment.js'
 import type { Json } from '../core/types.js'
 import { UNPAID } from '../core/unpaid.js'
 import { isMoney, type Parts } from './parts.js'
@@ -97,22 +103,56 @@ async function answerTo(parts: Parts, captured: Captured): Promise<NoticeAnswer>
 }
 
 /**
- * An anomaly is a callback's word. What the channel itself says counts: money that is there is placed or goes back, money
- * that is not there is no money. False when the channel did not answer.
+ * An anomaly is a callback's word. What the channel itself says counts: money that is there is placed or goes back. False when
+ * it said nothing definite: `none` may be a query that lags behind the callback, and what is `open` the buyer may yet pay.
  */
 export async function askAbout(parts: Parts, payment: StoredPayment): Promise<boolean> {
-  const { channel, paymentId, tradeNo } = payment
+  const { channel, channelPaymentId } = payment
   const answer = await parts.ask(channel, ['none', 'open', 'closed', 'paid'], (provider, o) =>
-    provider.query(paymentId, o),
+    provider.query(channelPaymentId, o),
   )
-  if (answer === 'unknown') return false
-  if (answer.status === 'paid') {
-    const { tradeNo, amountMinor, currency } = answer
-    const money = { channel, paymentId, tradeNo, amountMinor, currency }
-    await placeMoney(parts, { ...money, userId: null, order: null, confirmed: true })
-  }
-  if (answer.status !== 'paid' || answer.tradeNo !== tradeNo) await parts.book.unfounded(paymentId)
+  if (answer === 'unknown' || answer.status === 'none' || answer.status === 'open') return false
+  await settle(parts, payment, answer.status === 'paid' ? answer : null)
   return true
+}
+
+/** Lets nobody pay it any more, or places the money that came first; both are definite. */
+export async function withdraw(
+  parts: Parts,
+  payment: StoredPayment,
+): Promise<'closed' | 'paid' | 'unknown'> {
+  const { channel, channelPaymentId } = payment
+  const answer = await parts.ask(channel, ['closed', 'paid'], (provider, o) =>
+    provider.close(channelPaymentId, o),
+  )
+  if (answer === 'unknown') return answer
+  await settle(parts, payment, answer.status === 'paid' ? answer : null)
+  return answer.status
+}
+
+/**
+ * A definite word of the channel: the money it has, or that there is none, nor will be. What an anomaly is about is no money,
+ * unless the channel has this very trade.
+ */
+async function settle(
+  parts: Parts,
+  payment: StoredPayment,
+  paid: ChannelPaid | null,
+): Promise<void> {
+  const { paymentId, status, tradeNo } = payment
+  if (paid) await placeMoney(parts, moneyOf(payment, paid))
+  if (status === 'anomaly') {
+    if (paid?.tradeNo !== tradeNo) await parts.book.unfounded(paymentId)
+  } else if (!paid) await parts.book.withdrawn(paymentId)
+}
+
+/** Money that the channel itself says it has. */
+export function moneyOf(
+  { channel, channelPaymentId }: Pick<StoredPayment, 'channel' | 'channelPaymentId'>,
+  { tradeNo, amountMinor, currency }: ChannelPaid,
+): Capture {
+  const money = { channel, paymentId: channelPaymentId, tradeNo, amountMinor, currency }
+  return { ...money, userId: null, order: null, confirmed: true }
 }
 
 /** Anybody may send such a thing: it is stored about payments that exist, and costs the channel no question. */

@@ -6,7 +6,9 @@ import type { LatePayment, PaymentBook, PaymentProvider } from '../core/payment.
 import type { FlashSaleEvents } from '../core/ports.js'
 import { quiet } from '../core/quiet.js'
 import type { Ledger } from '../core/reconcile.js'
+import { MAX_TEXT_BYTES } from '../core/storable.js'
 import type { Move } from '../core/types.js'
+import { Silence } from './silence.js'
 
 export interface PaymentsOptions {
   readonly book: PaymentBook
@@ -39,9 +41,14 @@ export class Parts {
   readonly #ledger: PaymentsOptions['ledger']
   readonly #providers: ReadonlyMap<string, PaymentProvider>
   readonly #callTimeoutMs: number
+  readonly #options: PaymentsOptions
 
-  constructor(o: PaymentsOptions) {
+  constructor(
+    o: PaymentsOptions,
+    private readonly silence: Silence | null = null,
+  ) {
     check.object(o, 'options')
+    this.#options = o
     for (const name of ['book', 'orders'] as const)
       if (typeof o[name] !== 'object' || o[name] === null)
         check.fail('BAD_OPTION', `option ${name}`, 'given', o[name])
@@ -66,6 +73,21 @@ export class Parts {
     )
   }
 
+  /** The same for one round of a keeper, in which nobody waits for a silent channel again and again. */
+  forRound(): Parts {
+    return new Parts(this.#options, new Silence())
+  }
+
+  /** It is asked no more in this round: `ask` says `unknown` at once. */
+  isSilent(channel: string): boolean {
+    return this.silence?.isOf(channel) === true
+  }
+
+  /** Whoever has slept through half of his lease makes no call: by the time it arrived, somebody else might have made his. */
+  isLate(takenAt: number): boolean {
+    return performance.now() - takenAt > this.leaseMs / 2
+  }
+
   /** Throws `BAD_INPUT` for a channel that is not ours. */
   provider(channel: unknown): PaymentProvider {
     const provider = this.#providers.get(channel as string)
@@ -75,6 +97,19 @@ export class Parts {
 
   /** What the channel answers; `unknown` when it throws, answers too late, or says what nobody can read. */
   async ask<T extends { readonly status: string }>(
+    channel: string,
+    statuses: readonly T['status'][],
+    call: (provider: PaymentProvider, o: { readonly signal: AbortSignal }) => Promise<T>,
+  ): Promise<T | 'unknown'> {
+    if (this.isSilent(channel)) return 'unknown'
+    const askedAt = performance.now()
+    const answer = await this.#ask(channel, statuses, call)
+    const silent = answer === 'unknown' && performance.now() - askedAt >= this.#callTimeoutMs / 2
+    this.silence?.note(channel, silent)
+    return answer
+  }
+
+  async #ask<T extends { readonly status: string }>(
     channel: string,
     statuses: readonly T['status'][],
     call: (provider: PaymentProvider, o: { readonly signal: AbortSignal }) => Promise<T>,
@@ -134,12 +169,25 @@ function providersOf(list: unknown): ReadonlyMap<string, PaymentProvider> {
   return providers
 }
 
-/** A channel is another program: an answer that is none of those agreed, or money that is no amount, counts for nothing. */
+/**
+ * A channel is another program: an answer that is none of those agreed, money that is no amount, and a cashier that cannot be
+ * stored count for nothing.
+ */
 function readable(answer: unknown, statuses: readonly string[]): boolean {
   if (typeof answer !== 'object' || answer === null) return false
-  const { status, tradeNo, amountMinor, currency } = answer as Record<string, unknown>
+  const { status, cashier, tradeNo, amountMinor, currency } = answer as Record<string, unknown>
   if (!statuses.includes(status as string)) return false
+  if (status === 'created' || status === 'open') return isCashier(cashier)
   return status !== 'paid' || isMoney({ tradeNo, amountMinor, currency })
+}
+
+function isCashier(cashier: unknown): boolean {
+  try {
+    check.jsonText(cashier, 'cashier', MAX_TEXT_BYTES)
+    return true
+  } catch {
+    return false
+  }
 }
 
 /** Whether it can be booked: a trade number, a positive whole amount, a currency. */

@@ -1,5 +1,6 @@
 import * as check from '../core/check.js'
 import type { ChannelRefund, RefundDecided, RefundJob } from '../core/payment.js'
+import { storable } from '../core/storable.js'
 import { BACKOFF_MS, MAX_TRIES } from '../core/tries.js'
 import type { Parts } from './parts.js'
 
@@ -66,40 +67,43 @@ export async function chargeback(parts: Parts, n: ChargebackNotice): Promise<Ref
   return decided
 }
 
-/**
- * Asks the channel; looks first if anybody may have asked before. Returns how the refund stands. Whoever has slept through
- * half of his lease since `takenAt` makes no call: by the time it arrived, somebody else might have made his.
- */
+/** Asks the channel; looks first if anybody may have asked before. Returns how the refund stands. */
 export async function makeRefund(
   parts: Parts,
   job: RefundJob,
   takenAt: number,
 ): Promise<'refunding' | 'refunded' | 'parked'> {
-  const { tries, channel, ...request } = job
-  const late = () => performance.now() - takenAt > parts.leaseMs / 2
+  const { book } = parts
+  const { tries, channel, channelPaymentId, ...rest } = job
+  const request = { ...rest, paymentId: channelPaymentId }
+  const afterMs = BACKOFF_MS[Math.min(tries, BACKOFF_MS.length) - 1] as number
+  // A try that was none does not bring it nearer to a person.
+  if (parts.isSilent(channel)) {
+    await book.endRefund(job, { status: 'again', afterMs, counted: false })
+    return 'refunding'
+  }
   const looked: ChannelRefund | { readonly status: 'none' } | 'unknown' =
     tries > 1
       ? await parts.ask(channel, ['none', 'pending', 'refunded', 'refused'], (provider, o) =>
           provider.queryRefund(request, o),
         )
       : { status: 'none' }
-  if (late()) return 'refunding'
+  if (parts.isLate(takenAt)) return 'refunding'
   const answer =
     looked !== 'unknown' && looked.status === 'none'
       ? await parts.ask(channel, ['pending', 'refunded', 'refused'], (provider, o) =>
           provider.refund(request, o),
         )
       : looked
-  const { book } = parts
   const park = async (reason: string) => {
-    await book.endRefund(job, { status: 'parked', reason })
+    // Somebody else has it by now, or it is made.
+    if (!(await book.endRefund(job, { status: 'parked', reason }))) return 'refunding' as const
     const { refundId, paymentId } = job
     parts.alert('refund-parked', { refundId, paymentId, channel, reason })
     return 'parked' as const
   }
   if (answer === 'unknown') {
     if (tries >= MAX_TRIES) return park(`no answer in ${MAX_TRIES} tries`)
-    const afterMs = BACKOFF_MS[Math.min(tries, BACKOFF_MS.length) - 1] as number
     await book.endRefund(job, { status: 'again', afterMs, counted: true })
     return 'refunding'
   }
@@ -111,7 +115,7 @@ export async function makeRefund(
       await book.endRefund(job, { status: 'again', afterMs: PENDING_MS, counted: false })
       return 'refunding'
     case 'refused':
-      return park(`refused: ${String(answer.reason).slice(0, 200)}`)
+      return park(`refused: ${storable(String(answer.reason), 200)}`)
     default:
       return answer satisfies never
   }

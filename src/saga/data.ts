@@ -1,14 +1,12 @@
 import { createHash } from 'node:crypto'
 import * as check from '../core/check.js'
 import { parseJson } from '../core/json.js'
-
-/** MySQL's TEXT holds 65,535. */
-const MAX_DATA_BYTES = 60_000
+import { MAX_TEXT_BYTES } from '../core/storable.js'
 
 /** Throws `BAD_INPUT` for what is not a JSON object. */
 export function encode(data: unknown, name: string): string {
   check.object(data, name)
-  const json = check.jsonText(data, name, MAX_DATA_BYTES)
+  const json = check.jsonText(data, name, MAX_TEXT_BYTES)
   // A Date and its like are objects to JavaScript only.
   if (!json.startsWith('{')) check.fail('BAD_INPUT', name, 'a JSON object', data)
   return json
@@ -24,11 +22,6 @@ export function decode(text: string): object | null {
 export function fingerprintOf(kind: string, data: string): string {
   const canonical = JSON.stringify([kind, sorted(JSON.parse(data))])
   return createHash('sha256').update(canonical).digest('base64url')
-}
-
-/** What every database stores: no NUL, no half of a surrogate pair. */
-export function storable(text: string, max: number): string {
-  return text.slice(0, max).replace(/\0|\p{Surrogate}/gu, '\uFFFD')
 }
 
 function sorted(value: unknown): unknown {

@@ -1,5 +1,7 @@
 import type { Capture, Captured, LatePayment, PaymentMisfit } from '../../core/payment.js'
-import { addManualTask } from '../manual-tasks.js'
+import { storable } from '../../core/storable.js'
+import { addManualTask, reopenManualTask } from '../manual-tasks.js'
+import type { Tables } from '../sql/names.js'
 import type { Tx } from '../sql/tx.js'
 import { apply, applyLate, type CaptureParts } from './apply.js'
 import { place } from './place.js'
@@ -13,6 +15,7 @@ import {
   storedPayment,
   type Values,
 } from './rows.js'
+import { resolveTask } from './tasks.js'
 
 export interface CaptureOptions {
   readonly latePayment: LatePayment
@@ -21,6 +24,9 @@ export interface CaptureOptions {
   /** Why the money is only kept this time. */
   readonly hold?: string
 }
+
+/** What the column holds. */
+const MAX_REASON = 255
 
 /** Looks after its order, or after what the channel says, so many ms after it came. */
 const FIRST_LOOK_MS = 1_000
@@ -64,6 +70,7 @@ export async function capture(
       const row: Values = {
         payment_id: paymentId,
         channel: c.channel,
+        channel_payment_id: c.paymentId,
         order_no: orderNo,
         activity_id: order?.activityId ?? c.order?.activityId ?? '',
         sku_id: order?.skuId ?? c.order?.skuId ?? '',
@@ -73,6 +80,7 @@ export async function capture(
       }
       await insertPayment(tx, tables, row, now)
     }
+    if (read) await resolveTasks(tx, tables, read, values.status)
     const [written] = await paymentsWhere(tx, tables, 'payment_id = ?', [paymentId])
     return written as PaymentRecord
   }
@@ -110,13 +118,14 @@ export async function capture(
     case 'refund':
       return refund(placed.reason)
     case 'wait': {
-      const values: Values = { status: 'RECEIVED', reason: o.hold ?? null }
+      const reason = o.hold === undefined ? null : storable(o.hold, MAX_REASON)
+      const values: Values = { status: 'RECEIVED', reason }
       const payment = await write(
         read?.status === 'received' ? values : { ...values, next_at: now + FIRST_LOOK_MS },
       )
       if (o.hold !== undefined) {
         const detail = { orderNo, tradeNo: c.tradeNo, error: o.hold }
-        await addManualTask(
+        await reopenManualTask(
           tx,
           tables.manualTask,
           { kind: 'payment-hook', ref: payment.paymentId, detail },
@@ -134,21 +143,36 @@ export async function capture(
         ask_key: null,
         next_at: now + FIRST_LOOK_MS,
       })
-      await addManualTask(
-        tx,
-        tables.manualTask,
-        {
-          kind: 'payment-anomaly',
-          ref: payment.paymentId,
-          detail: { why, orderNo, order: order && bare(order), capture: c },
-        },
-        now,
-      )
+      const task = {
+        kind: 'payment-anomaly',
+        ref: payment.paymentId,
+        detail: { why, orderNo, order: order && bare(order), capture: c },
+      }
+      // The same word once more is not a reason to ask again a person who has dealt with it.
+      const tell = fresh ? reopenManualTask : addManualTask
+      await tell(tx, tables.manualTask, task, now)
       return { status: 'anomaly', payment: storedPayment(payment), why, fresh }
     }
     default:
       return placed satisfies never
   }
+}
+
+/** Money that is placed asks nobody for anything; of what did not fit and goes back, a person is still to find the cause. */
+async function resolveTasks(
+  tx: Tx,
+  tables: Tables,
+  read: PaymentRecord,
+  to: Values[string] | undefined,
+): Promise<void> {
+  const { paymentId, status } = read
+  const end = to === 'PAID' ? 'it paid its order' : 'it goes back'
+  if (status === 'created')
+    await resolveTask(tx, tables, 'payment-unknown', paymentId, 'the money is here')
+  if (status === 'received' && (to === 'PAID' || to === 'REFUNDING'))
+    await resolveTask(tx, tables, 'payment-hook', paymentId, end)
+  if (status === 'anomaly' && to === 'PAID')
+    await resolveTask(tx, tables, 'payment-anomaly', paymentId, end)
 }
 
 const ABOUT_AMOUNT: readonly (string | null)[] = ['wrong-amount', 'wrong-currency']
@@ -192,7 +216,7 @@ async function standing(
       ref: payment.paymentId,
       detail: { why: 'contradiction', stored: shown, capture: c },
     }
-    await addManualTask(tx, tables.manualTask, task, await tx.now())
+    await reopenManualTask(tx, tables.manualTask, task, await tx.now())
     return { status: 'anomaly', payment: shown, why: 'contradiction', fresh: true }
   }
   if (payment.status === 'anomaly')

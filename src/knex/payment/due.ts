@@ -4,6 +4,10 @@ import type { Database } from '../sql/database.js'
 import { exact } from '../sql/dialect.js'
 import { NEVER, PAYMENT_SELECT, paymentRecord, storedPayment } from './rows.js'
 
+/** The channel is still to say whether it has the money. */
+const ASKABLE =
+  "(status = 'CREATED' OR (status = 'ANOMALY' AND refunding_minor = 0 AND captured_minor > 0))"
+
 /** Each is leased by putting its next time ahead. */
 export function takePayments(
   database: Database,
@@ -58,27 +62,34 @@ export async function putOff(
 export async function hasten(database: Database, orderNos: readonly string[]): Promise<void> {
   await database.write((tx) =>
     tx.runIn(
-      `UPDATE ${database.tables.payment} SET next_at = 0 WHERE status = 'CREATED' AND order_no IN (??)`,
+      `UPDATE ${database.tables.payment} SET next_at = 0 WHERE ${ASKABLE} AND order_no IN (??)`,
       [],
       orderNos,
     ),
   )
 }
 
-export function overdueOrders(database: Database, limit: number): Promise<readonly OverdueOrder[]> {
+export function overdueOrders(
+  database: Database,
+  limit: number,
+  after: Pick<OverdueOrder, 'payBy' | 'orderNo'> = { payBy: 0, orderNo: '' },
+): Promise<readonly OverdueOrder[]> {
   const { tables } = database
+  const { payBy, orderNo } = after
   return database.read(async (on) => {
     const { now } = on.dialect
     const orders = await on.all(
-      `SELECT order_no, ${now} - pay_by AS late_ms FROM ${tables.order} WHERE status = 'CONFIRMED' AND pay_by <= ${now} ORDER BY pay_by LIMIT ${limit}`,
+      `SELECT order_no, pay_by, ${now} - pay_by AS late_ms FROM ${tables.order} WHERE status = 'CONFIRMED' AND pay_by <= ${now} AND pay_by >= ? AND (pay_by > ? OR order_no > ?) ORDER BY pay_by, order_no LIMIT ${limit}`,
+      [payBy, payBy, orderNo],
     )
     const rows = await on.allIn(
-      `SELECT ${PAYMENT_SELECT} FROM ${tables.payment} WHERE status IN ('CREATED', 'RECEIVED') AND order_no IN (??)`,
+      `SELECT ${PAYMENT_SELECT} FROM ${tables.payment} WHERE (status = 'RECEIVED' OR ${ASKABLE}) AND order_no IN (??)`,
       orders.map((row) => row.order_no as string),
     )
     const payments = rows.map(paymentRecord).map(storedPayment)
     return orders.map((row) => ({
       orderNo: row.order_no as string,
+      payBy: exact(row.pay_by, 'pay_by'),
       lateMs: exact(row.late_ms, 'late_ms'),
       payments: payments.filter((p) => p.orderNo === row.order_no),
     }))

@@ -4,6 +4,7 @@ import type { Json } from '../../core/types.js'
 import { liveKeyOf, type OnePer } from '../order/rows.js'
 import type { Database } from '../sql/database.js'
 import { changePayment, insertPayment, keyedOrder, NEVER, paymentsWhere } from './rows.js'
+import { resolveTask } from './tasks.js'
 
 export interface OpenQuestion {
   readonly orderNo: string
@@ -48,6 +49,7 @@ export function openPayment(
         {
           payment_id: q.paymentId,
           channel: q.channel,
+          channel_payment_id: q.paymentId,
           ask_key: askKey,
           order_no: orderNo,
           activity_id: order.activityId,
@@ -60,21 +62,25 @@ export function openPayment(
         },
         now,
       )
-      return { status: 'ask', request: request(q.paymentId), again: false }
+      return { status: 'ask', request: request(q.paymentId), again: false, tries: lease.tries }
     }
     if (there.status !== 'created') return { status: 'paid' }
     const { paymentId, cashier } = there
     if (cashier !== null) return { status: 'created', request: request(paymentId), cashier }
     // A repeat of this very transaction, after a lost answer to its COMMIT.
     if (paymentId === q.paymentId)
-      return { status: 'ask', request: request(paymentId), again: false }
+      return { status: 'ask', request: request(paymentId), again: false, tries: there.tries }
     if (there.nextAt > now) return { status: 'asking', request: request(paymentId) }
-    await changePayment(tx, tables, there, { ...lease, tries: there.tries + 1 }, now)
-    return { status: 'ask', request: request(paymentId), again: true }
+    const tries = there.tries + 1
+    await changePayment(tx, tables, there, { ...lease, tries }, now)
+    return { status: 'ask', request: request(paymentId), again: true, tries }
   })
 }
 
-/** Somebody looks after it again at its order's deadline. */
+/**
+ * Somebody looks after it again at its order's deadline. One that was taken for withdrawn (the look came before the slow call
+ * that made it) is looked after as before, at once: the buyer can pay it.
+ */
 export async function paymentOpened(
   database: Database,
   paymentId: string,
@@ -83,21 +89,30 @@ export async function paymentOpened(
   const { tables } = database
   await database.write((tx) =>
     tx.run(
-      `UPDATE ${tables.payment} SET cashier = ?, tries = 0, next_at = COALESCE((SELECT o.pay_by FROM ${tables.order} o WHERE o.order_no = ${tables.payment}.order_no), 0)
-       WHERE payment_id = ? AND status = 'CREATED'`,
+      // MySQL sets one column after the other, and reads what it has set.
+      `UPDATE ${tables.payment} SET next_at = CASE status WHEN 'CREATED' THEN COALESCE((SELECT o.pay_by FROM ${tables.order} o WHERE o.order_no = ${tables.payment}.order_no), 0) ELSE 0 END,
+       status = 'CREATED', cashier = ?, tries = 0
+       WHERE payment_id = ? AND status IN ('CREATED', 'CLOSED') AND trade_no IS NULL`,
       [JSON.stringify(cashier), paymentId],
     ),
   )
 }
 
 /** The way is free for another payment of the same order and channel. */
-export async function paymentWithdrawn(database: Database, paymentId: string): Promise<void> {
-  await database.write((tx) =>
-    tx.run(
-      `UPDATE ${database.tables.payment} SET status = 'CLOSED', ask_key = NULL, next_at = ${NEVER}, updated_at = ${tx.dialect.now} WHERE payment_id = ? AND status = 'CREATED'`,
-      [paymentId],
-    ),
-  )
+export async function paymentWithdrawn(
+  database: Database,
+  paymentId: string,
+  tries: number | undefined,
+): Promise<void> {
+  const { tables } = database
+  const leased = tries === undefined ? '' : ' AND tries = ?'
+  await database.write(async (tx) => {
+    const affected = await tx.run(
+      `UPDATE ${tables.payment} SET status = 'CLOSED', ask_key = NULL, next_at = ${NEVER}, updated_at = ${tx.dialect.now} WHERE payment_id = ? AND status = 'CREATED'${leased}`,
+      tries === undefined ? [paymentId] : [paymentId, tries],
+    )
+    if (affected === 1) await resolveTask(tx, tables, 'payment-unknown', paymentId, 'it is closed')
+  })
 }
 
 /** Nothing of what was reported is there; a later word about the same trade may still place it. */

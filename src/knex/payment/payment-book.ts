@@ -12,6 +12,7 @@ import type {
   StoredPayment,
 } from '../../core/payment.js'
 import type { PaymentRow } from '../../core/reconcile.js'
+import { MAX_TEXT_BYTES, storable } from '../../core/storable.js'
 import type { Json, SkuRef } from '../../core/types.js'
 import { orderNos } from '../order/input.js'
 import type { OnePer } from '../order/rows.js'
@@ -63,12 +64,13 @@ export class KnexPaymentBook implements PaymentBook {
 
   /** `cashier`: JSON of at most 60,000 bytes. */
   async opened(paymentId: string, cashier: Json): Promise<void> {
-    check.jsonText(cashier, 'cashier', MAX_CASHIER_BYTES)
+    check.jsonText(cashier, 'cashier', MAX_TEXT_BYTES)
     await paymentOpened(this.#database, check.id(paymentId, 'paymentId'), cashier)
   }
 
-  async withdrawn(paymentId: string): Promise<void> {
-    await paymentWithdrawn(this.#database, check.id(paymentId, 'paymentId'))
+  async withdrawn(paymentId: string, tries?: number): Promise<void> {
+    const id = check.id(paymentId, 'paymentId')
+    await paymentWithdrawn(this.#database, id, tries === undefined ? tries : fence(tries))
   }
 
   async capture(c: Capture, o: Parameters<PaymentBook['capture']>[1]): Promise<Captured> {
@@ -88,7 +90,7 @@ export class KnexPaymentBook implements PaymentBook {
       return await place()
     } catch (error) {
       // The money is here, whatever the host's code makes of it.
-      if (error instanceof HookFailed) return place(describe(error.cause))
+      if (error instanceof HookFailed) return place(storable(describe(error.cause), 500))
       throw error
     }
   }
@@ -130,8 +132,7 @@ export class KnexPaymentBook implements PaymentBook {
 
   async putOff(paymentId: string, tries: number, afterMs: number | null): Promise<void> {
     const after = afterMs === null ? null : check.int(afterMs, 'afterMs', 0, 86_400_000)
-    const fence = check.int(tries, 'tries', 0, 1e9)
-    await putOff(this.#database, check.id(paymentId, 'paymentId'), fence, after)
+    await putOff(this.#database, check.id(paymentId, 'paymentId'), fence(tries), after)
   }
 
   async hasten(numbers: readonly string[]): Promise<void> {
@@ -145,16 +146,23 @@ export class KnexPaymentBook implements PaymentBook {
     return takeRefunds(this.#database, { ...page, refundId: check.id(o.refundId, 'refundId') })
   }
 
-  async endRefund(job: RefundJob, outcome: Parameters<PaymentBook['endRefund']>[1]): Promise<void> {
+  async endRefund(
+    job: RefundJob,
+    outcome: Parameters<PaymentBook['endRefund']>[1],
+  ): Promise<boolean> {
     check.object(job, 'job')
     check.id(job.refundId, 'refundId')
     check.object(outcome, 'outcome')
-    await endRefund(this.#database, job, outcome)
+    return endRefund(this.#database, job, outcome)
   }
 
-  async overdue(o: { limit: number }): Promise<readonly OverdueOrder[]> {
+  async overdue(o: Parameters<PaymentBook['overdue']>[0]): Promise<readonly OverdueOrder[]> {
     check.object(o, 'options')
-    return overdueOrders(this.#database, limit(o.limit))
+    if (o.after === undefined) return overdueOrders(this.#database, limit(o.limit))
+    check.object(o.after, 'after')
+    const payBy = check.int(o.after.payBy, 'after.payBy', 0, Number.MAX_SAFE_INTEGER)
+    const orderNo = check.id(o.after.orderNo, 'after.orderNo')
+    return overdueOrders(this.#database, limit(o.limit), { payBy, orderNo })
   }
 
   /** Holds one connection of the pool until the loop ends or is left. */
@@ -173,9 +181,8 @@ export class KnexPaymentBook implements PaymentBook {
   }
 }
 
-/** MySQL's TEXT holds 65,535 bytes. */
-const MAX_CASHIER_BYTES = 60_000
 const lease = (ms: number) => check.int(ms, 'leaseMs', 1, 3_600_000)
+const fence = (tries: number) => check.int(tries, 'tries', 0, 1e9)
 const limit = (n: number) => check.int(n, 'limit', 1, 1_000)
 const amount = (minor: number) => check.int(minor, 'amountMinor', 1, Number.MAX_SAFE_INTEGER)
 

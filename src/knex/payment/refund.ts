@@ -1,13 +1,15 @@
 import { FlashSaleError } from '../../core/errors.js'
 import type { PaymentBook, RefundDecided, RefundJob } from '../../core/payment.js'
 import { REFUNDED } from '../../core/standing.js'
-import { addManualTask } from '../manual-tasks.js'
+import { storable } from '../../core/storable.js'
+import { reopenManualTask } from '../manual-tasks.js'
 import { orderOf } from '../order/rows.js'
 import type { Database } from '../sql/database.js'
 import type { Tx } from '../sql/tx.js'
 import type { PaymentHooks } from './hooks.js'
 import { insertRefund, REFUND_SELECT, refundById, refundRecord } from './refund-rows.js'
 import { changePayment, orderByNo, type PaymentRecord, paymentsWhere } from './rows.js'
+import { resolveTask } from './tasks.js'
 
 type Question = Parameters<PaymentBook['decideRefund']>[0]
 type Outcome = Parameters<PaymentBook['endRefund']>[1]
@@ -34,6 +36,7 @@ export function decideRefund(
         `UPDATE ${tables.refund} SET state = 'REFUNDING', tries = 1, next_at = ?, updated_at = ? WHERE refund_id = ? AND state = 'PARKED'`,
         [now, now, q.refundId],
       )
+      await resolveTask(tx, tables, 'refund-parked', q.refundId, 'asked for again')
       return { status: 'refunding', refundId: q.refundId, fresh: true }
     }
     const [payment] = await paymentsWhere(tx, tables, 'payment_id = ?', [q.paymentId])
@@ -114,45 +117,48 @@ export function takeRefunds(
   })
 }
 
-export function endRefund(database: Database, job: RefundJob, outcome: Outcome): Promise<void> {
+/** Returns whether it counted. */
+export function endRefund(database: Database, job: RefundJob, outcome: Outcome): Promise<boolean> {
   const { tables } = database
   return database.write(async (tx) => {
     const now = await tx.now()
-    const set = (what: string, values: readonly unknown[], lease: boolean) =>
-      tx.run(
+    const set = async (what: string, values: readonly unknown[], lease: boolean) => {
+      const affected = await tx.run(
         `UPDATE ${tables.refund} SET ${what}, updated_at = ? WHERE refund_id = ? AND state ${lease ? "= 'REFUNDING' AND tries = ?" : "<> 'REFUNDED'"}`,
         [...values, now, job.refundId, ...(lease ? [job.tries] : [])],
       )
+      return affected === 1
+    }
     switch (outcome.status) {
       case 'refunded': {
         const [payment] = await paymentsWhere(tx, tables, 'payment_id = ?', [job.paymentId])
         if (!payment) return tx.conflict(`payment ${job.paymentId} is not to be seen`)
-        if ((await set("state = 'REFUNDED'", [], false)) !== 1) return
+        if (!(await set("state = 'REFUNDED'", [], false))) return false
         const refundedMinor = payment.refundedMinor + job.amountMinor
         const all = payment.status === 'refunding' && refundedMinor === payment.capturedMinor
         const sums = { refunded_minor: refundedMinor, ...(all ? { status: 'REFUNDED' } : {}) }
         await changePayment(tx, tables, payment, sums, now)
-        return
+        await resolveTask(tx, tables, 'refund-parked', job.refundId, 'refunded')
+        return true
       }
       case 'again': {
         const next = now + outcome.afterMs
         // One that did not count stays at two at least, so that the next begins by looking.
         const tries = outcome.counted ? job.tries : Math.max(1, job.tries - 1)
-        await set('tries = ?, next_at = ?', [tries, next], true)
-        return
+        return set('tries = ?, next_at = ?', [tries, next], true)
       }
       case 'parked': {
-        if ((await set("state = 'PARKED'", [], true)) !== 1) return
+        if (!(await set("state = 'PARKED'", [], true))) return false
         const task = {
           kind: 'refund-parked',
           ref: job.refundId,
-          detail: { ...job, why: outcome.reason },
+          detail: { ...job, why: storable(outcome.reason, 500) },
         }
-        await addManualTask(tx, tables.manualTask, task, now)
-        return
+        await reopenManualTask(tx, tables.manualTask, task, now)
+        return true
       }
       default:
-        outcome satisfies never
+        return outcome satisfies never
     }
   })
 }

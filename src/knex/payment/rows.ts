@@ -14,6 +14,7 @@ const int = (name: string): Column => ({ name, kind: 'int' })
 const COLUMNS: readonly Column[] = [
   text('payment_id'),
   text('channel'),
+  text('channel_payment_id'),
   text('ask_key'),
   text('order_no'),
   text('activity_id'),
@@ -61,6 +62,7 @@ export function paymentRecord(row: Row): PaymentRecord {
   return {
     paymentId: row.payment_id as string,
     channel: row.channel as string,
+    channelPaymentId: row.channel_payment_id as string,
     orderNo: row.order_no as string,
     activityId: row.activity_id as string,
     skuId: row.sku_id as string,

@@ -13,6 +13,7 @@ export function paymentTables(w: Words, t: Tables): readonly Table[] {
       parts: [
         id('payment_id'),
         id('channel'),
+        id('channel_payment_id'),
         w.word('ask_key', 140),
         id('order_no'),
         id('activity_id'),
@@ -53,6 +54,7 @@ export function paymentTables(w: Words, t: Tables): readonly Table[] {
         id('refund_id'),
         id('payment_id'),
         id('channel'),
+        id('channel_payment_id'),
         id('trade_no'),
         number('amount_minor'),
         `${w.word('currency', 3)} NOT NULL`,

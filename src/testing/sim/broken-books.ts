@@ -113,7 +113,8 @@ export const refundsFirst = (book: PaymentBook, { channels, orders }: Own): Paym
     await channel.refund(refund, { signal: new AbortController().signal })
     const captured = await book.capture(c, { ...o, latePayment: 'refund' })
     const { paymentId } = captured.payment
-    await book.endRefund({ ...refund, paymentId, refundId: paymentId, tries: 0 }, REFUNDED)
+    const job = { ...refund, paymentId, refundId: paymentId, channelPaymentId: c.paymentId }
+    await book.endRefund({ ...job, tries: 0 }, REFUNDED)
     return captured
   },
 })

@@ -68,18 +68,20 @@ export class SimMoney {
     if (!there) {
       const { paymentId } = q
       const about = { paymentId, channel, askKey, orderNo, userId, activityId, skuId }
-      this.put({ ...BLANK, ...about, status: 'created', amountMinor, currency, ...lease })
-      return { status: 'ask', request: request(paymentId), again: false }
+      const ids = { ...about, channelPaymentId: paymentId }
+      this.put({ ...BLANK, ...ids, status: 'created', amountMinor, currency, ...lease })
+      return { status: 'ask', request: request(paymentId), again: false, tries: lease.tries }
     }
     const { paymentId, cashier } = there
     if (there.status !== 'created') return { status: 'paid' }
     if (cashier !== null) return { status: 'created', request: request(paymentId), cashier }
     // The same transaction again, after a lost answer to its COMMIT.
     if (paymentId === q.paymentId)
-      return { status: 'ask', request: request(paymentId), again: false }
+      return { status: 'ask', request: request(paymentId), again: false, tries: there.tries }
     if (there.nextAt > this.now()) return { status: 'asking', request: request(paymentId) }
-    this.put({ ...there, ...lease, tries: there.tries + 1 })
-    return { status: 'ask', request: request(paymentId), again: true }
+    const tries = there.tries + 1
+    this.put({ ...there, ...lease, tries })
+    return { status: 'ask', request: request(paymentId), again: true, tries }
   }
 
   /** Places money, once for each channel and trade. */
@@ -98,6 +100,7 @@ export class SimMoney {
       const about = {
         paymentId: byId ? o.newPaymentId : c.paymentId,
         channel: c.channel,
+        channelPaymentId: c.paymentId,
         orderNo,
         userId: order?.userId ?? c.userId ?? '',
         activityId: order?.activityId ?? c.order?.activityId ?? '',
@@ -196,31 +199,32 @@ export class SimMoney {
   }
 
   private insertRefund(payment: Payment, q: Omit<Question, 'paymentId'>): void {
-    const { paymentId, channel, currency } = payment
+    const { paymentId, channelPaymentId, channel, currency } = payment
     const { refundId, amountMinor, reason, made } = q
     const tradeNo = payment.tradeNo as string
     const about = { refundId, paymentId, channel, tradeNo, amountMinor, currency, reason }
     const state = made ? 'refunded' : 'refunding'
-    this.putRefund({ ...about, state, tries: 0, nextAt: this.now() })
+    this.putRefund({ ...about, channelPaymentId, state, tries: 0, nextAt: this.now() })
   }
 
-  endRefund(job: RefundJob, outcome: Parameters<PaymentBook['endRefund']>[1]): void {
+  endRefund(job: RefundJob, outcome: Parameters<PaymentBook['endRefund']>[1]): boolean {
     const refund = this.refunds.get(job.refundId)
-    if (!refund || refund.state === 'refunded') return
+    if (!refund || refund.state === 'refunded') return false
     if (outcome.status === 'refunded') {
       this.putRefund({ ...refund, state: 'refunded' })
       const payment = this.payments.get(job.paymentId) as Payment
       const refundedMinor = payment.refundedMinor + job.amountMinor
       const over = payment.status === 'refunding' && refundedMinor === payment.capturedMinor
       this.put({ ...payment, refundedMinor, status: over ? 'refunded' : payment.status })
-      return
+      return true
     }
-    if (refund.state !== 'refunding' || refund.tries !== job.tries) return
+    if (refund.state !== 'refunding' || refund.tries !== job.tries) return false
     if (outcome.status === 'parked') this.putRefund({ ...refund, state: 'parked' })
     else {
       // One that did not count stays at two at least, so that the next begins by looking.
       const tries = outcome.counted ? job.tries : Math.max(1, job.tries - 1)
       this.putRefund({ ...refund, tries, nextAt: this.now() + outcome.afterMs })
     }
+    return true
   }
 }

@@ -1,7 +1,7 @@
 import type { DuePayment, OverdueOrder, PaymentBook, RefundJob } from '../../core/payment.js'
 import type { SimMoney } from './sim-money.js'
 import type { Write } from './sim-orders.js'
-import { NEVER, type Payment } from './sim-payment-rows.js'
+import { isAskable, NEVER, type Payment } from './sim-payment-rows.js'
 
 /** The payment book of one process on the shared database: what decides something is an event. */
 export function simPaymentBook(money: SimMoney, write: Write, now: () => number): PaymentBook {
@@ -16,16 +16,19 @@ export function simPaymentBook(money: SimMoney, write: Write, now: () => number)
     open: (q) => write('opens a payment of', [q.orderNo], () => money.open(q)),
     opened: (id, cashier) =>
       write('payment is open:', [id], () =>
-        change(id, ({ status, orderNo }) =>
-          status === 'created'
-            ? { cashier, tries: 0, nextAt: db.rows.get(orderNo)?.payBy ?? 0 }
-            : null,
-        ),
+        change(id, ({ status, orderNo, tradeNo }) => {
+          if (tradeNo !== null || (status !== 'created' && status !== 'closed')) return null
+          const payBy = db.rows.get(orderNo)?.payBy ?? 0
+          const nextAt = status === 'created' ? payBy : 0
+          return { status: 'created', cashier, tries: 0, nextAt }
+        }),
       ),
-    withdrawn: (id) =>
+    withdrawn: (id, fence) =>
       write('payment is over:', [id], () =>
-        change(id, ({ status }) =>
-          status === 'created' ? { status: 'closed', askKey: null, nextAt: NEVER } : null,
+        change(id, ({ status, tries }) =>
+          status === 'created' && tries === (fence ?? tries)
+            ? { status: 'closed', askKey: null, nextAt: NEVER }
+            : null,
         ),
       ),
     capture: (c, o) =>
@@ -57,7 +60,7 @@ export function simPaymentBook(money: SimMoney, write: Write, now: () => number)
     },
     async hasten(orderNos) {
       for (const p of all())
-        if (p.status === 'created' && orderNos.includes(p.orderNo)) money.put({ ...p, nextAt: 0 })
+        if (isAskable(p) && orderNos.includes(p.orderNo)) money.put({ ...p, nextAt: 0 })
     },
     async takeRefunds({ limit, leaseMs, refundId }) {
       const due = [...money.refunds.values()].filter(
@@ -76,14 +79,15 @@ export function simPaymentBook(money: SimMoney, write: Write, now: () => number)
       write(`the refund is ${outcome.status}:`, [job.refundId], () =>
         money.endRefund(job, outcome),
       ),
-    async overdue({ limit }) {
-      const late = [...db.rows.values()].filter(
-        (row) => row.status === 'confirmed' && row.payBy <= now(),
-      )
+    async overdue({ limit, after = { payBy: 0, orderNo: '' } }) {
+      const late = [...db.rows.values()]
+        .filter((row) => row.status === 'confirmed' && row.payBy <= now())
+        .filter((row) => byDeadline(after, row) < 0)
+        .sort(byDeadline)
       return late.slice(0, limit).map(({ orderNo, payBy }): OverdueOrder => {
         const mine = (p: Payment) =>
-          p.orderNo === orderNo && (p.status === 'created' || p.status === 'received')
-        return { orderNo, lateMs: now() - payBy, payments: all().filter(mine) }
+          p.orderNo === orderNo && (p.status === 'received' || isAskable(p))
+        return { orderNo, payBy, lateMs: now() - payBy, payments: all().filter(mine) }
       })
     },
     async *snapshot() {
@@ -93,3 +97,7 @@ export function simPaymentBook(money: SimMoney, write: Write, now: () => number)
       all().filter((p) => nos.includes(p.orderNo) || nos.includes(p.paidOrderNo ?? '')),
   }
 }
+
+type Deadline = Pick<OverdueOrder, 'payBy' | 'orderNo'>
+const byDeadline = (a: Deadline, b: Deadline) =>
+  a.payBy - b.payBy || (a.orderNo < b.orderNo ? -1 : Number(a.orderNo > b.orderNo))

@@ -39,6 +39,10 @@ export const BLANK = {
   nextAt: 0,
 }
 
+/** The channel is still to say whether it has the money. */
+export const isAskable = ({ status, refundingMinor, capturedMinor }: Payment) =>
+  status === 'created' || (status === 'anomaly' && refundingMinor === 0 && capturedMinor > 0)
+
 export const isUnplaced = ({ status, refundingMinor }: Payment) =>
   (status === 'received' || status === 'anomaly') && refundingMinor === 0
 

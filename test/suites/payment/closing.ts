@@ -1,7 +1,12 @@
-import { newOrderNo } from 'flash-sale-kit'
+import {
+  newOrderNo,
+  type OverdueOrder,
+  type PaymentBook,
+  type PaymentProvider,
+} from 'flash-sale-kit'
 import { describe, expect, it } from 'vitest'
 import type { DatabaseKind } from '../../harness/databases.js'
-import { openTill, tally, useBackend } from './kit.js'
+import { changed, openTill, tally, useBackend } from './kit.js'
 
 export function closingSuite(kind: DatabaseKind): void {
   describe(`cancelling and deadlines on ${kind}`, () => {
@@ -128,6 +133,7 @@ export function closingSuite(kind: DatabaseKind): void {
       expect(await till.row(a.orderNo)).toMatchObject({ reason: 'unpaid' })
       expect(await till.stock.numbers(till.ref)).toMatchObject({ available: 2, frozen: 1 })
       expect((await till.payment(atChannel)).status).toBe('closed')
+      expect(till.wx.calls, 'asked once').toMatchObject({ close: 1, query: 0 })
       expect(till.wx.pay(atChannel), 'nobody can pay it any more').toBeNull()
       await till.sound()
     })
@@ -162,6 +168,154 @@ export function closingSuite(kind: DatabaseKind): void {
       till.wx.pay(paymentId)
       await till.round(3)
       expect(await till.orders.findByBuyer(till.ref, 'ann')).toMatchObject({ status: 'paid' })
+      await till.sound()
+    })
+
+    it('P2: what is overdue is read page by page, the longest overdue first', async () => {
+      const till = await openTill(backend(), { units: 3 })
+      const numbers: string[] = []
+      for (const user of ['a', 'b', 'c']) numbers.push((await till.order(user)).orderNo)
+      await Promise.all(numbers.map((orderNo) => till.expire(orderNo)))
+      const [last = ''] = numbers
+      await till.knex('seckill_order').where({ order_no: last }).update({ pay_by: 2_000 })
+      const seen: string[] = []
+      for (let after: OverdueOrder | undefined; ; ) {
+        const [one] = await till.book.overdue({ limit: 1, after })
+        if (!one) break
+        seen.push(one.orderNo)
+        after = one
+      }
+      expect(seen).toEqual([...numbers.slice(1).sort(), last])
+    })
+
+    it('P2: a page of orders that cannot be closed does not stand before the others, nor is it read for ever', async () => {
+      const till = await openTill(backend())
+      const order = await till.order('ann')
+      await till.expire(order.orderNo)
+      const { book } = till
+      let pages = 0
+      // Numbers without a row, in place of 256 orders whose hook throws.
+      const stuck = Array.from({ length: 256 }, () => {
+        return { orderNo: newOrderNo(), payBy: 1, lateMs: 1, payments: [] }
+      })
+      const crowded = changed<PaymentBook>(book, {
+        async overdue(o) {
+          if (++pages > 3) throw new Error('this never ends')
+          return o.after || pages > 3 ? book.overdue(o) : stuck
+        },
+      })
+      await till.another({ book: crowded }).keeper().run()
+      expect(pages).toBe(2)
+      expect((await till.row(order.orderNo)).status).toBe('closed')
+      await till.sound()
+    })
+
+    it('P2: an order whose stock row is gone is left to a person, and holds up nothing', async () => {
+      const [bad, till] = [await openTill(backend()), await openTill(backend())]
+      const broken = await bad.order('ann')
+      const orders = [await till.order('a'), await till.order('b')]
+      const notice = await till.paid(await till.order('cy'))
+      await till.payments.notice(notice)
+      const { paymentId } = notice
+      const refund = { paymentId, refundId: newOrderNo(), amountMinor: 1, reason: 'r', made: false }
+      await till.book.decideRefund(refund)
+      for (const { orderNo } of [broken, ...orders]) await till.expire(orderNo)
+      await bad.knex('seckill_stock').where({ activity_id: bad.ref.activityId }).delete()
+      await till.keeper.run()
+      expect(tally(await till.orders.find(orders.map((o) => o.orderNo)))).toEqual({ closed: 2 })
+      expect((await till.row(broken.orderNo)).status).toBe('confirmed')
+      expect(await till.tasks('close-failed')).toBe(1)
+      expect(till.alerts).toContain('payment-keeper-failed')
+      expect(till.wx.calls.refund).toBe(1)
+      await till.sound()
+    })
+
+    it.each(['overdue', 'takePayments', 'takeRefunds'] as const)(
+      'P2: a round whose %s fails does the rest, and says so',
+      async (fails) => {
+        const till = await openTill(backend())
+        const { orderNo } = await till.order('ann')
+        await till.expire(orderNo)
+        const open = await till.asked(await till.order('bob'), 'ali')
+        await till.knex('seckill_payment').where({ payment_id: open }).update({ next_at: 1 })
+        const notice = await till.paid(await till.order('cy'))
+        await till.payments.notice(notice)
+        const refund = { paymentId: notice.paymentId, refundId: newOrderNo(), amountMinor: 1 }
+        await till.book.decideRefund({ ...refund, reason: 'r', made: false })
+        const book = changed<PaymentBook>(till.book, {
+          [fails]: async () => Promise.reject(new Error('the database says no')),
+        })
+        await till.another({ book }).keeper().run()
+        const left = (await till.row(orderNo)).status === 'confirmed'
+        expect([left, till.ali.calls.query === 0, till.wx.calls.refund === 0]).toEqual(
+          ['overdue', 'takePayments', 'takeRefunds'].map((part) => part === fails),
+        )
+        expect(till.alerts).toEqual(['payment-keeper-failed'])
+      },
+    )
+
+    it('P2: a channel that says nothing for long holds up no order but its own, and no refund', async () => {
+      const till = await openTill(backend())
+      const [own, other, bare] = [
+        await till.order('a'),
+        await till.order('b'),
+        await till.order('c'),
+      ]
+      await till.asked(own)
+      const atAli = await till.asked(other, 'ali')
+      const notice = await till.paid(await till.order('d'), till.ali)
+      await till.payments.notice(notice)
+      const refund = { paymentId: notice.paymentId, refundId: newOrderNo(), amountMinor: 1 }
+      await till.book.decideRefund({ ...refund, reason: 'r', made: false })
+      for (const { orderNo } of [own, other, bare]) await till.expire(orderNo)
+      let release = () => {}
+      const silence = new Promise<never>((_, reject) => {
+        release = () => reject(new Error('at last'))
+      })
+      const wx = changed<PaymentProvider>(till.wx, { close: () => silence })
+      const providers = [wx, till.ali]
+      const keeper = till.another({ providers, callTimeoutMs: 60_000 }).keeper()
+      const running = keeper.run()
+      const statusOf = async ({ orderNo }: { orderNo: string }) => (await till.row(orderNo)).status
+      await expect.poll(() => statusOf(bare)).toBe('closed')
+      await expect.poll(() => statusOf(other)).toBe('closed')
+      await expect.poll(() => till.ali.calls.refund).toBe(1)
+      expect(await statusOf(own)).toBe('confirmed')
+      expect(till.ali.pay(atAli)).toBeNull()
+      release()
+      await running
+      await till.sound()
+    })
+
+    it('P2: a channel that was silent three times in a row is left alone until the next round', async () => {
+      const till = await openTill(backend())
+      const silent = [await till.order('a'), await till.order('b'), await till.order('c')]
+      silent.push(await till.order('d'), await till.order('e'))
+      for (const order of silent) await till.asked(order)
+      const other = await till.order('z')
+      await till.asked(other, 'ali')
+      const late = (of: { orderNo: string }, ms: number) =>
+        till
+          .knex('seckill_order')
+          .where({ order_no: of.orderNo })
+          .update({ pay_by: Date.now() - ms })
+      for (const order of silent) await late(order, 20_000)
+      await late(other, 10_000)
+      till.wx.fail('close', 'silent', 10)
+      const keeper = till.another({ callTimeoutMs: 30 }).keeper({ concurrency: 1 })
+      await keeper.run()
+      expect(till.wx.calls.close).toBe(3)
+      expect((await till.row(other.orderNo)).status).toBe('closed')
+      const rows = await till.orders.find(silent.map((order) => order.orderNo))
+      expect(tally(rows)).toEqual({ confirmed: 5 })
+      await keeper.run()
+      expect(till.wx.calls.close).toBe(6)
+      // Its time is over: what it says later is late.
+      for (const order of silent) await late(order, 100_000)
+      await keeper.run()
+      expect(tally(await till.orders.find(rows.map((row) => row.orderNo)))).toEqual({ closed: 5 })
+      till.wx.calm()
+      await till.round(2)
       await till.sound()
     })
 

@@ -1,8 +1,9 @@
-import { newOrderNo } from 'flash-sale-kit'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { newOrderNo, type PaymentBook, type PaymentProvider } from 'flash-sale-kit'
 import { KnexOrderBook, KnexPaymentBook } from 'flash-sale-kit/knex'
 import { describe, expect, it } from 'vitest'
 import type { DatabaseKind } from '../../harness/databases.js'
-import { openTill, PRICE, tally, useBackend } from './kit.js'
+import { changed, openTill, PRICE, tally, useBackend } from './kit.js'
 
 export function createSuite(kind: DatabaseKind): void {
   describe(`Payments.create on ${kind}`, () => {
@@ -130,6 +131,94 @@ export function createSuite(kind: DatabaseKind): void {
       await till.knex('seckill_payment').where({ order_no: order.orderNo }).update({ next_at: 1 })
       expect(await till.payments.create(question)).toEqual({ status: 'paid' })
       expect((await till.row(order.orderNo)).status).toBe('paid')
+      await till.sound()
+    })
+
+    it('P1: money that the look finds, and that goes back, is not said to have paid', async () => {
+      const till = await openTill(backend())
+      const order = await till.order('ann')
+      const question = { orderNo: order.orderNo, userId: 'ann', channel: 'wx' }
+      till.wx.fail('create', 'lost-answer')
+      const lost = await till.payments.create(question)
+      till.wx.pay(lost.status === 'unknown' ? lost.paymentId : '', { amountMinor: PRICE - 1 })
+      await till.knex('seckill_payment').where({ order_no: order.orderNo }).update({ next_at: 1 })
+      const again = await till.payments.create(question)
+      expect(again).toEqual({ status: 'refused', reason: 'wrong-amount' })
+      await till.round()
+      expect((await till.row(order.orderNo)).status).toBe('confirmed')
+      await till.sound()
+    })
+
+    it('P1: whoever has slept through half of his lease makes no payment; another makes it', async () => {
+      const till = await openTill(backend())
+      const order = await till.order('ann')
+      const question = { orderNo: order.orderNo, userId: 'ann', channel: 'wx' }
+      const sleepy = changed<PaymentBook>(till.book, {
+        async open(q) {
+          const opened = await till.book.open(q)
+          await sleep(q.leaseMs / 2 + 5)
+          return opened
+        },
+      })
+      const slow = till.another({ book: sleepy, callTimeoutMs: 10 })
+      expect(await slow.create(question)).toMatchObject({ status: 'unknown' })
+      expect(till.wx.calls.create).toBe(0)
+      await till.knex('seckill_payment').where({ order_no: order.orderNo }).update({ next_at: 1 })
+      expect(await till.payments.create(question)).toMatchObject({ status: 'created' })
+    })
+
+    it('P1: who holds the lease no more withdraws nothing', async () => {
+      const till = await openTill(backend())
+      const { orderNo } = await till.order('ann')
+      const paymentId = newOrderNo()
+      const asks = { orderNo, userId: 'ann', channel: 'wx', leaseMs: 1 }
+      const first = await till.book.open({ ...asks, paymentId })
+      if (first.status !== 'ask') throw new Error(first.status)
+      await till.knex('seckill_payment').where({ order_no: orderNo }).update({ next_at: 1 })
+      const second = await till.book.open({ ...asks, paymentId: newOrderNo() })
+      if (second.status !== 'ask') throw new Error(second.status)
+      await till.book.withdrawn(paymentId, first.tries)
+      expect((await till.payment(paymentId)).status).toBe('created')
+      await till.book.withdrawn(paymentId, second.tries)
+      expect((await till.payment(paymentId)).status).toBe('closed')
+    })
+
+    it('P1: a payment that was withdrawn before its slow create arrived is looked after as before', async () => {
+      const till = await openTill(backend())
+      const order = await till.order('ann')
+      const wx = changed<PaymentProvider>(till.wx, {
+        async create(request, o) {
+          await till.round()
+          expect((await till.payment(request.paymentId)).status).toBe('closed')
+          return till.wx.create(request, o)
+        },
+      })
+      const { orderNo } = order
+      const slow = till.another({ providers: [wx] })
+      const made = await slow.create({ orderNo, userId: 'ann', channel: 'wx' })
+      if (made.status !== 'created') throw new Error(made.status)
+      till.wx.pay(made.payment.paymentId) // its callback is lost
+      await till.expire(orderNo)
+      await till.round()
+      expect((await till.row(orderNo)).status).toBe('paid')
+      await till.sound()
+    })
+
+    it('P1: a payment that the channel says nothing of goes to a person after ten tries, and is asked about for ever', async () => {
+      const till = await openTill(backend())
+      const { orderNo } = await till.order('ann')
+      till.wx.fail('create', 'lost-answer')
+      till.wx.fail('query', 'unreached', 14)
+      const lost = await till.payments.create({ orderNo, userId: 'ann', channel: 'wx' })
+      const paymentId = lost.status === 'unknown' ? lost.paymentId : ''
+      till.wx.pay(paymentId) // its callback is lost
+      await till.round(14)
+      expect((await till.payment(paymentId)).status).toBe('created')
+      expect(till.alerts.filter((code) => code === 'payment-unknown')).toHaveLength(1)
+      expect(await till.openTasks('payment-unknown')).toBe(1)
+      await till.round()
+      expect((await till.row(orderNo)).status).toBe('paid')
+      expect(await till.openTasks('payment-unknown')).toBe(0)
       await till.sound()
     })
 

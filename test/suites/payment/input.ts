@@ -89,6 +89,9 @@ export function inputSuite(kind: DatabaseKind): void {
         await expect(book.takePayments({ limit: wrong, leaseMs: 1 })).rejects.toMatchObject(bad)
         await expect(book.takeRefunds({ limit: 1, leaseMs: wrong })).rejects.toMatchObject(bad)
         await expect(book.overdue({ limit: wrong })).rejects.toMatchObject(bad)
+        const after = { payBy: wrong, orderNo: n === 0 ? '' : 'o' }
+        if (n !== 1e10) await expect(book.overdue({ limit: 1, after })).rejects.toMatchObject(bad)
+        if (n !== 0) await expect(book.withdrawn('p', wrong)).rejects.toMatchObject(bad)
       }
       await expect(book.opened('p', 'x'.repeat(60_001))).rejects.toMatchObject(bad)
       await expect(book.opened('p', undefined as never)).rejects.toMatchObject(bad)
@@ -148,14 +151,23 @@ export function inputSuite(kind: DatabaseKind): void {
           ],
         })
       const paid = { status: 'paid', tradeNo: 't', amountMinor: PRICE, currency: 'CNY' }
-      for (const answer of [null, 'created', {}, { status: 'ok' }, { ...paid, amountMinor: '1' }]) {
+      const cashiers = [undefined, { html: 'x'.repeat(60_001) }, { id: 2 ** 53 }, 1n]
+      const unstorable = cashiers.flatMap((cashier) => [
+        { status: 'created', cashier },
+        { status: 'open', cashier },
+      ])
+      const odd = [null, 'created', {}, { status: 'ok' }, { ...paid, amountMinor: '1' }]
+      for (const answer of [...odd, ...unstorable]) {
+        till.alerts.length = 0
         const question = { orderNo: order.orderNo, userId: 'ann', channel: 'wx' }
         expect(await lying(answer).create(question)).toMatchObject({ status: 'unknown' })
+        expect(till.alerts).toEqual(['payment-channel-unreadable'])
         await till.knex('seckill_payment').where({ order_no: order.orderNo }).update({ next_at: 1 })
         await lying(answer).keeper().run()
+        expect(till.alerts).not.toContain('payment-keeper-failed')
+        await till.knex('seckill_payment').where({ order_no: order.orderNo }).update({ next_at: 1 })
         expect(await till.book.find([order.orderNo])).toMatchObject([{ status: 'created' }])
       }
-      expect(till.alerts).toContain('payment-channel-unreadable')
     })
   })
 }

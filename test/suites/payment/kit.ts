@@ -187,6 +187,16 @@ export async function openTill({ db, redis }: Backend, o: TillOptions = {}) {
       return rows.length
     },
 
+    /** Those of them that nobody has dealt with. */
+    async openTasks(kind: string): Promise<number> {
+      const tasks = knex('seckill_manual_task').where({ kind }).andWhere('id', '>', lastTask)
+      return (await tasks.whereNull('resolved_at')).length
+    },
+
+    /** A person has dealt with all of them. */
+    resolveTasks: (kind: string) =>
+      knex('seckill_manual_task').where({ kind }).update({ resolved_at: 1, resolved_by: 'op' }),
+
     /** What became of all money at the channels, and of all units. */
     async sound(): Promise<void> {
       await soundMoney(till)
@@ -282,6 +292,17 @@ export function direct(
   })
   if (!notice) throw new Error('closed at the channel')
   return { ...notice, ...o }
+}
+
+/** The same, but for some of its methods. */
+export function changed<T extends object>(of: T, by: Partial<T>): T {
+  return new Proxy(of, {
+    get(target, name) {
+      if (name in by) return by[name as keyof T]
+      const value = target[name as keyof T]
+      return typeof value === 'function' ? value.bind(target) : value
+    },
+  })
 }
 
 /** `{applied: 1, repeated: 4}`. */

@@ -1,7 +1,7 @@
-import { newOrderNo, type PaymentNotice } from 'flash-sale-kit'
+import { newOrderNo, type PaymentNotice, type PaymentProvider } from 'flash-sale-kit'
 import { describe, expect, it } from 'vitest'
 import type { DatabaseKind } from '../../harness/databases.js'
-import { openTill, PRICE, tally, useBackend } from './kit.js'
+import { changed, openTill, PRICE, tally, useBackend } from './kit.js'
 
 /** What a channel says it got, of 9900 CNY asked for; the sandbox has really got it where it can be money. */
 const WRONG: readonly (readonly [string, Partial<Record<keyof PaymentNotice, unknown>>])[] = [
@@ -69,9 +69,16 @@ export function misfitSuite(kind: DatabaseKind): void {
           status: 'anomaly',
           acknowledge: true,
         })
+        // The buyer may yet pay it, so it is nothing definite before the deadline.
         await till.round(2)
         expect((await till.row(order.orderNo)).status).toBe('confirmed')
+        const { capturedMinor } = await till.payment(paymentId)
+        expect(capturedMinor).toBe(odd.amountMinor ?? PRICE)
+        await till.expire(order.orderNo)
+        await till.round()
+        expect(await till.row(order.orderNo)).toMatchObject({ status: 'closed', reason: 'unpaid' })
         expect(await till.payment(paymentId)).toMatchObject({ status: 'anomaly', capturedMinor: 0 })
+        expect(till.wx.pay(paymentId), 'nobody can pay it any more').toBeNull()
         expect(till.wx.calls.refund).toBe(0)
         await till.sound()
       },
@@ -93,6 +100,68 @@ export function misfitSuite(kind: DatabaseKind): void {
         status: 'paid',
         capturedMinor: PRICE,
       })
+      await till.sound()
+    })
+
+    it.each([1, 12])(
+      'C24: %s times the query has not heard of the money yet: asked again, and applied',
+      async (times) => {
+        const till = await openTill(backend())
+        const order = await till.order('ann')
+        const notice = await till.paid(order)
+        till.wx.fail('query', 'denied', times)
+        await till.payments.notice({ ...notice, amountMinor: 99 })
+        await till.round(times)
+        expect((await till.row(order.orderNo)).status).toBe('paid')
+        expect(await till.openTasks('payment-anomaly')).toBe(0)
+        await till.sound()
+      },
+    )
+
+    it('C24: what was open when a callback lied, and is paid without another: the deadline finds it', async () => {
+      const till = await openTill(backend())
+      const order = await till.order('ann')
+      const paymentId = await till.asked(order)
+      const said = { channel: 'wx', paymentId, currency: 'CNY', verified: true }
+      await till.payments.notice({ ...said, tradeNo: newOrderNo(), amountMinor: 99 })
+      till.wx.pay(paymentId)
+      till.wx.fail('query', 'unreached', 100)
+      await till.expire(order.orderNo)
+      await till.round(2)
+      expect(await till.row(order.orderNo)).toMatchObject({ status: 'paid' })
+      expect(await till.payment(paymentId)).toMatchObject({ status: 'anomaly', capturedMinor: 0 })
+      await till.sound()
+    })
+
+    it('C24: once its order is over, an anomaly is closed at the channel at once', async () => {
+      const till = await openTill(backend())
+      const order = await till.order('ann')
+      const { orderNo } = order
+      const paymentId = await till.asked(order)
+      const said = { channel: 'wx', paymentId, currency: 'CNY', verified: true }
+      await till.payments.notice({ ...said, tradeNo: newOrderNo(), amountMinor: 99 })
+      await till.payments.close({ orderNo, reason: 'risk' })
+      await till.keeper.run()
+      expect(await till.payment(paymentId)).toMatchObject({ status: 'anomaly', capturedMinor: 0 })
+      expect(till.wx.pay(paymentId)).toBeNull()
+      await till.sound()
+    })
+
+    it('C24: a silent channel holds up the closing of an order with an anomaly, too; then it is asked on', async () => {
+      const till = await openTill(backend())
+      const order = await till.order('ann')
+      const notice = await till.paid(order)
+      till.wx.fail('query', 'denied', 1)
+      await till.payments.notice({ ...notice, amountMinor: 99 })
+      till.wx.fail('close', 'unreached', 20)
+      await till.expire(order.orderNo)
+      await till.round(1, till.payments.keeper({ channelGraceMs: 86_400_000 }))
+      // It is late by decades.
+      await till.round(12)
+      expect((await till.row(order.orderNo)).status).toBe('closed')
+      till.wx.calm()
+      await till.round(2)
+      expect(await till.orders.findByBuyer(till.ref, 'ann')).toMatchObject({ status: 'paid' })
       await till.sound()
     })
 
@@ -213,6 +282,60 @@ export function misfitSuite(kind: DatabaseKind): void {
         orderNo: order.orderNo,
         paidOrderNo: null,
       })
+      await till.sound()
+    })
+
+    it('C24: the order’s number as the merchant’s number at both channels: the second money goes back', async () => {
+      const till = await openTill(backend())
+      const order = await till.order('ann')
+      const { orderNo, userId } = order
+      const named = { amountMinor: PRICE, userId, order: { ...till.ref, orderNo } }
+      const [a, b] = [till.wx.pay(orderNo, named), till.ali.pay(orderNo, named)]
+      if (!a || !b) throw new Error('closed at the channel')
+      till.ali.fail('query', 'denied')
+      expect(await till.payments.notice(a)).toMatchObject({ status: 'applied' })
+      expect(await till.payments.notice(b)).toMatchObject({ status: 'anomaly' })
+      await till.round(3)
+      expect((await till.row(orderNo)).status).toBe('paid')
+      expect(till.wx.refunds()).toEqual([])
+      expect(till.ali.refunds()).toMatchObject([{ paymentId: orderNo, tradeNo: b.tradeNo }])
+      expect(await till.book.findTrade('ali', b.tradeNo)).toMatchObject({
+        status: 'refunded',
+        channelPaymentId: orderNo,
+      })
+      await till.sound()
+    })
+
+    it('C24: the refund of a second money of one payment is asked for under the merchant’s number', async () => {
+      const till = await openTill(backend())
+      const notice = await till.paid(await till.order('ann'))
+      await till.payments.notice(notice)
+      await till.payments.notice({ ...notice, tradeNo: newOrderNo() })
+      const asked: string[] = []
+      const wx = changed<PaymentProvider>(till.wx, {
+        refund: async ({ paymentId }) => {
+          asked.push(`refund ${paymentId}`)
+          throw new Error('no answer')
+        },
+        queryRefund: async ({ paymentId }) => {
+          asked.push(`queryRefund ${paymentId}`)
+          return { status: 'refunded' }
+        },
+      })
+      await till.round(2, till.another({ providers: [wx] }).keeper())
+      const { paymentId } = notice
+      expect(asked).toEqual([`refund ${paymentId}`, `queryRefund ${paymentId}`])
+    })
+
+    it('C24: a contradiction that comes after the task was dealt with opens it again', async () => {
+      const till = await openTill(backend())
+      const notice = await till.paid(await till.order('ann'))
+      await till.payments.notice(notice)
+      for (let i = 0; i < 2; i++) {
+        await till.payments.notice({ ...notice, amountMinor: 99 })
+        expect(await till.openTasks('payment-anomaly')).toBe(1)
+        await till.resolveTasks('payment-anomaly')
+      }
       await till.sound()
     })
 

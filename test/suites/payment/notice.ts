@@ -3,6 +3,15 @@ import { describe, expect, it } from 'vitest'
 import type { DatabaseKind } from '../../harness/databases.js'
 import { direct, openTill, PRICE, tally, useBackend } from './kit.js'
 
+/** What a host's hook may throw, and what a column does not hold. */
+const HOOK_ERRORS: readonly (readonly [string, unknown])[] = [
+  ['short', new Error('no')],
+  ['longer than a column', new Error(`insert into \`fulfilment\`: ${'x'.repeat(400)}`)],
+  ['much longer', new Error('x'.repeat(100_000))],
+  ['with what no database stores', new Error(`\0 \ud800 ${'\u{1f4b0}'.repeat(200)}`)],
+  ['no error', 'x'.repeat(300)],
+]
+
 export function noticeSuite(kind: DatabaseKind): void {
   describe(`payment notices on ${kind}`, () => {
     const backend = useBackend(kind)
@@ -91,6 +100,38 @@ export function noticeSuite(kind: DatabaseKind): void {
       await knex.schema.dropTable('fulfilment')
     })
 
+    it.each(HOOK_ERRORS)(
+      'C23 (d): money is kept whatever the hook throws: %s',
+      async (_, thrown) => {
+        let broken = true
+        const onPaid = async () => {
+          if (broken) throw thrown
+        }
+        const till = await openTill(backend(), { book: { hooks: { onPaid } } })
+        const order = await till.order('ann')
+        const notice = direct(till, order)
+        const later = { status: 'retry-later', acknowledge: false }
+        expect(await till.payments.notice(notice)).toEqual(later)
+        expect(till.alerts).toEqual([])
+        expect((await till.payment(notice.paymentId)).status).toBe('received')
+        const task = await till.knex('seckill_manual_task').where({ ref: notice.paymentId }).first()
+        const { error } = JSON.parse(task.detail)
+        expect(error.length).toBeGreaterThan(Math.min(300, String(thrown).length - 1))
+        await till.expire(order.orderNo)
+        await till.round()
+        expect((await till.row(order.orderNo)).status).toBe('confirmed')
+        // Dealt with, but it throws again; then it does not.
+        await till.resolveTasks('payment-hook')
+        await till.round()
+        expect(await till.openTasks('payment-hook')).toBe(1)
+        broken = false
+        await till.round()
+        expect((await till.row(order.orderNo)).status).toBe('paid')
+        expect(await till.openTasks('payment-hook')).toBe(0)
+        await till.sound()
+      },
+    )
+
     it('C23 (a): money for a number whose message is still queued is kept, and applied once the row is there', async () => {
       const till = await openTill(backend())
       const held = await till.held('ann')
@@ -177,10 +218,18 @@ export function noticeSuite(kind: DatabaseKind): void {
         tradeNo: newOrderNo(),
       }
       expect(await till.payments.notice(nameless)).toEqual({ status: 'anomaly', acknowledge: true })
+      // `none` may be a query that lags behind: it is asked again, and then left to its task.
+      await till.round(12)
+      expect(till.wx.calls).toMatchObject({ close: 1, refund: 0 })
       expect(await till.payment(nameless.paymentId)).toMatchObject({
         orderNo: '',
-        capturedMinor: 0,
+        status: 'anomaly',
+        capturedMinor: PRICE,
       })
+      const { query } = till.wx.calls
+      await till.round()
+      expect(till.wx.calls.query).toBe(query)
+      expect(await till.openTasks('payment-anomaly')).toBeGreaterThan(0)
       await till.sound()
     })
 

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { newOrderNo } from 'flash-sale-kit'
+import { newOrderNo, type PaymentProvider } from 'flash-sale-kit'
 import { describe, expect, it } from 'vitest'
 import type { DatabaseKind } from '../../harness/databases.js'
-import { AUDIT, openTill, PRICE, type Till, tally, useBackend } from './kit.js'
+import { AUDIT, changed, openTill, PRICE, type Till, tally, useBackend } from './kit.js'
 
 /** The reason why a refund was refused by the input check. */
 const BAD_AMOUNTS: readonly unknown[] = [
@@ -300,6 +300,81 @@ export function refundSuite(kind: DatabaseKind): void {
       till.wx.fail('refund', 'refused')
       expect(await give(till, paymentId, newOrderNo(), 100)).toMatchObject({ status: 'parked' })
       expect(await till.tasks('refund-parked')).toBe(1)
+      await till.sound()
+    })
+
+    it('C25: a refund that is parked again asks a person again; one that is made asks nobody', async () => {
+      const till = await openTill(backend())
+      const { paymentId } = await paidOrder(till)
+      const refundId = newOrderNo()
+      for (let i = 0; i < 2; i++) {
+        till.wx.fail('refund', 'refused')
+        expect(await give(till, paymentId, refundId, 100)).toMatchObject({ status: 'parked' })
+        expect(await till.openTasks('refund-parked')).toBe(1)
+        if (i === 0) await till.resolveTasks('refund-parked')
+      }
+      till.wx.fail('queryRefund', 'unreached')
+      expect(await give(till, paymentId, refundId, 100)).toMatchObject({ status: 'refunding' })
+      expect(await till.openTasks('refund-parked')).toBe(0)
+      await till.round()
+      expect(await give(till, paymentId, refundId, 100)).toMatchObject({ status: 'refunded' })
+      await till.sound()
+    })
+
+    it('C25: a parked refund that somebody hears was made asks nobody any more', async () => {
+      const till = await openTill(backend())
+      const { paymentId } = await paidOrder(till)
+      const refundId = newOrderNo()
+      const ask = { paymentId, refundId, amountMinor: 100, reason: 'asked for', made: false }
+      await till.book.decideRefund(ask)
+      const [job] = await till.book.takeRefunds({ limit: 1, leaseMs: 1_000, refundId })
+      if (!job) throw new Error('due at once')
+      const long = { status: 'parked', reason: `\0${'x'.repeat(100_000)}` } as const
+      expect(await till.book.endRefund(job, long)).toBe(true)
+      expect(await till.openTasks('refund-parked')).toBe(1)
+      expect(await till.book.endRefund(job, { status: 'refunded' })).toBe(true)
+      expect(await till.book.endRefund(job, { status: 'refunded' })).toBe(false)
+      expect(await till.openTasks('refund-parked')).toBe(0)
+    })
+
+    it('C25: who has lost his lease parks nothing, and says so to nobody', async () => {
+      const till = await openTill(backend())
+      const { paymentId } = await paidOrder(till)
+      const refundId = newOrderNo()
+      const wx = changed<PaymentProvider>(till.wx, {
+        async refund() {
+          await till.knex('seckill_refund').where({ refund_id: refundId }).increment('tries', 1)
+          return { status: 'refused', reason: 'by an old answer' }
+        },
+      })
+      const slow = till.another({ providers: [wx] })
+      const question = { paymentId, refundId, amountMinor: 100, reason: 'asked for' }
+      expect(await slow.refund(question)).toMatchObject({ status: 'refunding' })
+      expect(till.alerts).not.toContain('refund-parked')
+      expect(await till.tasks('refund-parked')).toBe(0)
+      await till.round()
+      expect(await till.payments.refund(question)).toMatchObject({ status: 'refunded' })
+      await till.sound()
+    })
+
+    it('C25: of many refunds at a silent channel three are tried in a round, and the others lose no try', async () => {
+      const till = await openTill(backend())
+      const { paymentId } = await paidOrder(till)
+      const decide = (refundId: string) =>
+        till.book.decideRefund({ paymentId, refundId, amountMinor: 10, reason: 'r', made: false })
+      for (let i = 0; i < 6; i++) await decide(newOrderNo())
+      till.wx.fail('refund', 'silent', 6)
+      till.wx.fail('queryRefund', 'silent', 6)
+      const keeper = till.another({ callTimeoutMs: 20 }).keeper({ concurrency: 1 })
+      await keeper.run()
+      expect(till.wx.calls.refund).toBe(3)
+      await till.round(1, keeper)
+      expect(till.wx.calls).toMatchObject({ refund: 3, queryRefund: 3 })
+      const rows = await till.knex('seckill_refund').where({ payment_id: paymentId })
+      expect(rows.map((row) => Number(row.tries)).sort()).toEqual([1, 1, 1, 2, 2, 2])
+      till.wx.calm()
+      await till.round(2)
+      expect(await till.payment(paymentId)).toMatchObject({ refundedMinor: 60 })
       await till.sound()
     })
 
