@@ -1,5 +1,6 @@
 import * as check from '../core/check.js'
 import type { ManualTask } from '../core/order-book.js'
+import { MAX_TEXT_BYTES } from '../core/storable.js'
 import type { Column } from './sql/dialect.js'
 import type { Tx } from './sql/tx.js'
 
@@ -52,15 +53,12 @@ export async function resolveManualTasks(
   )
 }
 
-/** MySQL's TEXT holds 65,535 bytes. */
-const MAX_DETAIL_BYTES = 60_000
-
 export function checkManualTask(task: ManualTask): ManualTask {
   check.object(task, 'task')
   const kind = check.text(task.kind, 'task.kind', 64)
   const ref = check.text(task.ref, 'task.ref', 200)
   const detail = JSON.stringify(task.detail)
-  if (typeof detail !== 'string' || Buffer.byteLength(detail) > MAX_DETAIL_BYTES)
-    check.fail('BAD_INPUT', 'task.detail', `JSON of at most ${MAX_DETAIL_BYTES} bytes`, detail)
+  if (typeof detail !== 'string' || Buffer.byteLength(detail) > MAX_TEXT_BYTES)
+    check.fail('BAD_INPUT', 'task.detail', `JSON of at most ${MAX_TEXT_BYTES} bytes`, detail)
   return { kind, ref, detail: task.detail }
 }

@@ -3,7 +3,7 @@ import { FlashSaleError } from '../core/errors.js'
 import type { OverdueOrder } from '../core/payment.js'
 import { UNPAID } from '../core/unpaid.js'
 import { closeOrders } from './close.js'
-import { inLanes } from './lanes.js'
+import { allInLanes } from './lanes.js'
 import { withdraw } from './notice.js'
 import type { Parts } from './parts.js'
 
@@ -30,7 +30,7 @@ export async function closeOverdue(
     // Nobody is to be asked about these, so they wait for nobody.
     closer.close(page.filter((order) => order.payments.length === 0))
     const asked = page.filter((order) => order.payments.length > 0)
-    await inLanes(parts, o.concurrency, asked, signal, async (order) => {
+    await allInLanes(parts, o.concurrency, asked, signal, async (order) => {
       if (await mayClose(parts, order, o.channelGraceMs)) closer.close([order])
     })
     await closer.idle()

@@ -6,7 +6,7 @@ import { BACKOFF_MS, MAX_TRIES } from '../core/tries.js'
 import { closeUnbooked } from './close.js'
 import { closeOverdue } from './closings.js'
 import { lookUp } from './create.js'
-import { inLanes } from './lanes.js'
+import { allInLanes } from './lanes.js'
 import { askAbout, placeMoney, withdraw } from './notice.js'
 import type { Parts } from './parts.js'
 import { makeRefund } from './refunds.js'
@@ -57,7 +57,7 @@ export class PaymentKeeper implements Background {
 
   /** One round. What is not done in it is done in the next; what fails is alerted, and does not hold up the others. */
   async run(signal: AbortSignal = new AbortController().signal): Promise<void> {
-    await inLanes(this.#parts, 3, this.#phases(), null, (phase) => phase(signal))
+    await allInLanes(this.#parts, 3, this.#phases(), null, (phase) => phase(signal))
   }
 
   #phases(): readonly ((signal: AbortSignal) => Promise<void>)[] {
@@ -98,7 +98,7 @@ export class PaymentKeeper implements Background {
     for (let full = true; full && !signal.aborted; ) {
       const takenAt = performance.now()
       const items = await take()
-      await inLanes(this.#parts, this.#concurrency, items, null, (item) => work(item, takenAt))
+      await allInLanes(this.#parts, this.#concurrency, items, null, (item) => work(item, takenAt))
       full = items.length === this.#concurrency
     }
   }

@@ -2,6 +2,7 @@ import { every } from '../core/background.js'
 import * as check from '../core/check.js'
 import { describe } from '../core/describe.js'
 import { FlashSaleError } from '../core/errors.js'
+import { inLanes } from '../core/lanes.js'
 import type { OrderBook, OwedRelease } from '../core/order-book.js'
 import type { ActivityStore, Background } from '../core/ports.js'
 import type { Queue } from '../core/queue.js'
@@ -79,7 +80,7 @@ export class Relay implements Background {
     const round: Round = { signal, silent: 0 }
     const activities = await this.parts.activities.live()
     await allEnded([
-      ...inLanes(activities, (activityId) => this.relayOwed(activityId, round)),
+      ...inLanes(LANES, activities, (activityId) => this.relayOwed(activityId, round)),
       this.returnUnits(),
     ])
   }
@@ -109,8 +110,8 @@ export class Relay implements Background {
     const sends = owed.filter((o) => o.due === 'send')
     const closings = owed.filter((o) => o.due === 'close')
     await allEnded([
-      ...inLanes(sends, (batch) => this.send(batch, round)),
-      ...inLanes(closings, (batch) => this.close(batch, round), 1),
+      ...inLanes(LANES, sends, (batch) => this.send(batch, round)),
+      ...inLanes(1, closings, (batch) => this.close(batch, round)),
     ])
   }
 
@@ -180,18 +181,6 @@ export class Relay implements Background {
     if (error instanceof FlashSaleError && error.code === 'NOT_WARMED') return
     this.parts.alert('relay-failed', { activityId, error })
   }
-}
-
-/** Does it for each, so many at a time; where it throws, that lane ends. */
-function inLanes<T>(
-  items: readonly T[],
-  work: (item: T) => Promise<void>,
-  lanes = LANES,
-): Promise<void>[] {
-  const left = items.values()
-  return Array.from({ length: lanes }, async () => {
-    for (const item of left) await work(item)
-  })
 }
 
 /** Throws what was thrown first, but not before all have ended: nothing of a round goes on into the next. */
